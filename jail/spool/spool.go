@@ -1,9 +1,3 @@
-// Package spool is the record of one run on disk: everything the jailed command printed and everything the warden and
-// the agent saw, in one order, read by any number of readers while it grows. A record is one write to a descriptor opened
-// for append, so the kernel serialises the writers; its index in the file is its sequence number.
-//
-// The file outlives both processes, so a run's output survives an agent restart; nothing in it is trusted to be well
-// formed. Standard library only, since tolbooth-jail links it.
 package spool
 
 // Kind is the type of one record.
@@ -18,6 +12,10 @@ const (
 	Exit    Kind = 5 // payload: JSON of jail.Exit; the last record a warden writes
 	Refusal Kind = 6 // payload: JSON of api.Denial, worded by the agent
 )
+
+// valid reports whether k is a kind that this version writes. Agent and jail binary have the same build, so any other
+// kind is damage, not a newer format.
+func (k Kind) valid() bool { return k >= State && k <= Refusal }
 
 // MaxPayload is the largest payload of one record, in bytes.
 const MaxPayload = 64 << 10
