@@ -1,0 +1,79 @@
+package hosttest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Need skips the test unless ok. name is the kind of need (root, kernel, program, kvm, …), why the reason in words.
+func Need(t testing.TB, name string, ok bool, why string) {
+	t.Helper()
+	if ok {
+		return
+	}
+	if err := record(os.Getenv("TOLBOOTH_SKIPS"), name, why, t.Name()); err != nil {
+		t.Fatalf("record skip: %v", err) // an uncounted skip is a silent one
+	}
+	t.Skipf("%s: %s", name, why)
+}
+
+// Root skips the test unless it runs with uid 0.
+func Root(t testing.TB) {
+	t.Helper()
+	Need(t, "root", os.Getuid() == 0, "needs uid 0")
+}
+
+// Kernel skips the test on kernels before major.minor, where the named feature does not exist.
+func Kernel(t testing.TB, major, minor int, what string) {
+	t.Helper()
+	gotMajor, gotMinor, err := kernelVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := gotMajor > major || gotMajor == major && gotMinor >= minor
+	Need(t, "kernel", ok, fmt.Sprintf("%s needs %d.%d, this is %d.%d", what, major, minor, gotMajor, gotMinor))
+}
+
+// Program skips the test unless the executable is in PATH, and returns where it is.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	Need(t, "program", err == nil, name+" is not installed")
+	return path
+}
+
+func kernelVersion() (major, minor int, err error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return 0, 0, fmt.Errorf("uname: %w", err)
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return 0, 0, fmt.Errorf("parse kernel release %q: %w", release, err)
+	}
+	return major, minor, nil
+}
+
+// record appends one skip. The line is one write to a file opened for append: packages run side by side.
+func record(path, name, why, test string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	clean := strings.NewReplacer("\t", " ", "\n", " ").Replace
+	pkg := strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\t%s\n", clean(name), clean(why), pkg, clean(test))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
