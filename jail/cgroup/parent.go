@@ -16,7 +16,7 @@ type Parent struct {
 	own     own
 	group   Group
 	support Support
-	home    *home // pure v2: where the agent went
+	home    *home              // pure v2: where the agent went
 	mkdir   func(string) error // tests fill in what the kernel would
 }
 
