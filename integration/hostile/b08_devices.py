@@ -1,0 +1,22 @@
+# B8: no device nodes but the harmless ones, and no making of new ones.
+import stat
+S = {"block 8:0": (stat.S_IFBLK, 8, 0), "mem": (stat.S_IFCHR, 1, 1), "kmsg": (stat.S_IFCHR, 1, 11), "null": (stat.S_IFCHR, 1, 3), "whiteout": (stat.S_IFCHR, 0, 0)}
+for name, (kind, major, minor) in S.items():
+    for where in ("/workspace/n", "/tmp/n", "/dev/shm/n"):
+        try:
+            os.mknod(where, kind | 0o666, os.makedev(major, minor))
+            report("mknod %s %s" % (name, where), False, "made")
+        except OSError as e:
+            report("mknod %s %s" % (name, where), True, errno.errorcode[e.errno])
+for p in ("/dev/mem", "/dev/kmsg", "/dev/port", "/dev/fuse", "/dev/net/tun", "/dev/kvm", "/dev/vda", "/dev/sda", "/dev/loop-control", "/dev/bus/usb", "/proc/kcore", "/proc/kmsg"):
+    unopenable(p)
+for p in ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/sys/kernel/uevent_helper", "/proc/self/uid_map", "/proc/self/oom_score_adj.x"):
+    unopenable(p, os.O_WRONLY)
+allowed = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd", "stdin", "stdout", "stderr", "mqueue", "core"}
+extra = set(os.listdir("/dev")) - allowed
+report("only known nodes", not extra, sorted(extra) or "ok")
+for d, _, names in os.walk("/dev"):
+    for n in names:
+        st = os.lstat(os.path.join(d, n))
+        if stat.S_ISBLK(st.st_mode):
+            report("block device", False, os.path.join(d, n))

@@ -1,0 +1,38 @@
+# Shared by every hostile program: raw system calls and one way to report. A line is `held NAME ERRNO` or
+# `ESCAPED NAME DETAIL`; the test fails on any ESCAPED, on a missing line, and on a traceback.
+import ctypes, errno, os, platform, struct, sys, threading, time
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+X86 = platform.machine() == "x86_64"
+
+
+def sc(nr, *args):
+    """One raw system call: (result, errno name or None)."""
+    ctypes.set_errno(0)
+    r = libc.syscall(ctypes.c_long(nr), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    return r, (errno.errorcode.get(ctypes.get_errno(), "?") if r == -1 else None)
+
+
+def report(name, held, detail):
+    print("held" if held else "ESCAPED", name, detail, flush=True)
+
+
+def refused(name, nr, *args, want=("EPERM", "ENOSYS")):
+    """The call must be refused by policy: EINVAL or EFAULT would mean that the kernel ran it."""
+    r, e = sc(nr, *args)
+    report(name, r == -1 and e in want, e or r)
+
+
+def nr(x86, arm):
+    return x86 if X86 else arm
+
+
+def unopenable(path, flags=os.O_RDONLY):
+    try:
+        fd = os.open(path, flags)
+    except OSError as e:
+        report("open " + path, True, errno.errorcode[e.errno])
+    else:
+        os.close(fd)
+        report("open " + path, False, "opened")
