@@ -17,17 +17,13 @@ func Netns(t testing.TB, fn func()) {
 	Root(t)
 	var setup error
 	completed := false
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and with it the namespace
+	onOwnThread(func() {
 		if setup = freshNetns(); setup != nil {
 			return
 		}
 		fn()
 		completed = true
-	}()
-	<-done
+	})
 	switch {
 	case setup != nil:
 		t.Fatalf("make network namespace: %v", setup)
@@ -37,6 +33,24 @@ func Netns(t testing.TB, fn func()) {
 	default:
 		t.FailNow() // fn called FailNow, which ended its goroutine only
 	}
+}
+
+// onOwnThread runs fn on a thread that ends with it. The process's main thread would not end: the runtime parks it for
+// good, in whatever namespace it is, and /proc/self shows that namespace as the process's. So when the scheduler offers
+// the main thread, it is kept busy until fn has run on another.
+func onOwnThread(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(fn)
+			runtime.UnlockOSThread()
+			return
+		}
+		fn()
+	}()
+	<-done
 }
 
 func freshNetns() error {
