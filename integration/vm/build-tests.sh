@@ -15,8 +15,8 @@ stage=$(cd "$stage" && pwd)
 cd "$repo"
 
 # The agent and the tests that import it link libseccomp dynamically: the guest is the same Debian with libseccomp2.
-true
-true
+nice go build -trimpath -o "$stage/bin/tolbooth" ./agent/cmd/tolbooth
+CGO_ENABLED=0 nice go build -trimpath -o "$stage/bin/tolbooth-jail" ./jail/cmd/tolbooth-jail
 
 grep -v '^ *\(#\|$\)' "$here/packages.txt" | while read -r package _; do
   mkdir -p "$stage/$package"

@@ -28,6 +28,7 @@ trap 'exit 130' INT TERM
 "$here/build-tests.sh" "$stage"
 {
   echo "TOLBOOTH_VM_LOGS=/mnt/job/logs"
+  echo "TOLBOOTH_ALONE=1" # nothing else runs there: whatever is left over is the tests'
   echo "TOLBOOTH_VM_PACKAGES='$*'"
   for name in TOLBOOTH_VM_VERBOSE TOLBOOTH_SLOW_FACTOR; do
     [ -z "${!name:-}" ] || echo "$name=${!name}"
