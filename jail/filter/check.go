@@ -1,0 +1,142 @@
+package filter
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
+)
+
+// check compares the program with the policy wherever they could differ.
+func (p *Program) check(want policy.Policy) error {
+	for c := range corners(want) {
+		if err := p.compare(want, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Program) compare(want policy.Policy, c call) error {
+	v := want.Evaluate(c.arch, c.nr, c.args)
+	expected, err := answer(v)
+	if err != nil {
+		return err
+	}
+	got, _, err := p.run(&c)
+	if err != nil {
+		return err
+	}
+	if got != expected {
+		return fmt.Errorf("call %d of architecture %#x with arguments %#x: answer %#x, policy says %#x", c.nr, c.arch, c.args, got, expected)
+	}
+	return nil
+}
+
+// corners are the calls worth comparing: every number (known, unknown, next to the marks in a number) by every ABI, and
+// for a call with argument rules each combination of values that a rule names, their neighbours one bit away, and the
+// same with bits set that the rule must not look at.
+func corners(p policy.Policy) iter.Seq[call] {
+	return func(yield func(call) bool) {
+		for _, nr := range numbers() {
+			for _, arch := range architectures() {
+				if !yield(call{nr: nr, arch: arch}) || !yield(call{nr: nr, arch: arch, args: allOnes()}) {
+					return
+				}
+			}
+		}
+		for c := range p.Calls() {
+			for args := range argumentCorners(c) {
+				if !yield(call{nr: c.NR, arch: p.AuditArch(), args: args}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func numbers() []uint32 {
+	list := []uint32{1 << 29, 1 << 30, 1<<30 - 1, 1 << 31, 1<<31 - 1, ^uint32(0), ^uint32(0) - 1}
+	for nr := range uint32(1024) {
+		list = append(list, nr, 1<<30|nr, 1<<31|nr, 1<<31|1<<30|nr)
+	}
+	return list
+}
+
+func architectures() []uint32 {
+	return []uint32{unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_AARCH64, unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, unix.AUDIT_ARCH_RISCV64, 0}
+}
+
+func allOnes() (args [6]uint64) {
+	for i := range args {
+		args[i] = ^uint64(0)
+	}
+	return args
+}
+
+// argumentCorners yields nothing for a call whose cases look at no argument.
+func argumentCorners(c policy.Call) iter.Seq[[6]uint64] {
+	var masks [6]uint64
+	var values [6][]uint64
+	for _, k := range c.Cases {
+		for _, m := range k.When {
+			masks[m.Arg] |= m.Mask
+			values[m.Arg] = append(values[m.Arg], m.In...)
+		}
+	}
+	for i := range values {
+		slices.Sort(values[i])
+		values[i] = slices.Compact(values[i])
+	}
+	return func(yield func([6]uint64) bool) {
+		combine(values, 0, [6]uint64{}, func(args [6]uint64) bool {
+			return neighbours(args, masks, yield)
+		})
+	}
+}
+
+// combine yields each combination of named values; an argument that no rule looks at stays 0. It reports whether to go
+// on.
+func combine(values [6][]uint64, arg int, args [6]uint64, yield func([6]uint64) bool) bool {
+	if arg == len(values) {
+		return yield(args)
+	}
+	if len(values[arg]) == 0 {
+		return combine(values, arg+1, args, yield)
+	}
+	for _, v := range values[arg] {
+		args[arg] = v
+		if !combine(values, arg+1, args, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// neighbours yields the arguments, the same with every bit outside the masks set, and both with each bit flipped.
+func neighbours(args, masks [6]uint64, yield func([6]uint64) bool) bool {
+	dirty := args
+	for i := range dirty {
+		dirty[i] |= ^masks[i]
+	}
+	if !yield(args) || !yield(dirty) {
+		return false
+	}
+	for i, mask := range masks {
+		if mask == 0 {
+			continue
+		}
+		for bit := range 64 {
+			near, nearDirty := args, dirty
+			near[i] ^= 1 << bit
+			nearDirty[i] ^= 1 << bit
+			if !yield(near) || !yield(nearDirty) {
+				return false
+			}
+		}
+	}
+	return true
+}

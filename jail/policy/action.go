@@ -1,0 +1,33 @@
+package policy
+
+import "syscall"
+
+// Action is what happens to a call.
+type Action uint8
+
+// The actions. The zero value is none of them, so that a forgotten one is noticed.
+const (
+	Allow Action = iota + 1
+	Trace        // refused with Errno; the warden hears of it
+	Quiet        // refused with Errno in the kernel, without a stop
+)
+
+func (a Action) String() string {
+	switch a {
+	case Allow:
+		return "allow"
+	case Trace:
+		return "trace"
+	case Quiet:
+		return "quiet"
+	}
+	return "none"
+}
+
+// Verdict is what the policy says to one call.
+type Verdict struct {
+	Action Action
+	Errno  syscall.Errno // of a refused call, else 0
+	Rule   string        // of a refused call: "syscall.ptrace", "syscall.socket_raw"
+	Why    string        // one sentence: why it is refused and what to do instead
+}

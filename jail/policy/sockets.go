@@ -1,0 +1,50 @@
+package policy
+
+import "golang.org/x/sys/unix"
+
+// typeMask is the part of socket's second argument that is the type; the rest is SOCK_CLOEXEC and SOCK_NONBLOCK.
+const typeMask = 0xf
+
+// sockets are the calls that decide which network protocols of the kernel a program can reach. What it may say to whom
+// through them is decided by the jail's network, not here.
+func sockets() []entry {
+	family := func(in ...uint64) Match { return int32Arg(0, in...) }
+	kind := func(in ...uint64) Match { return bits(1, typeMask, in...) }
+	protocol := func(in ...uint64) Match { return int32Arg(2, in...) }
+	return []entry{
+		{"socket", []Case{
+			allow(family(unix.AF_UNIX), kind(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET)),
+			allow(family(unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_STREAM), protocol(0, unix.IPPROTO_TCP)),
+			allow(family(unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_DGRAM), protocol(0, unix.IPPROTO_UDP)),
+			// Interface and address lists: getaddrinfo, net.Interfaces and the like. Changes need a capability.
+			allow(family(unix.AF_NETLINK), kind(unix.SOCK_RAW, unix.SOCK_DGRAM), protocol(unix.NETLINK_ROUTE)),
+			// Go servers try it before TCP, once, and stop trying when the kernel says that it has no such protocol.
+			deny("socket_protocol", unix.EPROTONOSUPPORT,
+				"multipath TCP is not filtered as TCP is; programs fall back to TCP",
+				family(unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_STREAM), protocol(unix.IPPROTO_MPTCP)),
+			deny("netlink_protocol", unix.EPERM,
+				"only NETLINK_ROUTE is there, for reading addresses and routes; the other protocols configure the kernel",
+				family(unix.AF_NETLINK)),
+			deny("socket_raw", unix.EPERM,
+				"raw sockets forge and overhear packets; use TCP or UDP",
+				family(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_RAW, unix.SOCK_PACKET)),
+			deny("socket_protocol", unix.EPERM,
+				"only TCP and UDP are there; use one of them",
+				family(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)),
+			deny("socket_family", unix.EPERM,
+				"only unix, IPv4, IPv6 and route-netlink sockets are there, since the other families are seldom used and often attacked; use one of those"),
+		}},
+		{"socketpair", []Case{
+			allow(family(unix.AF_UNIX)),
+			deny("socket_family", unix.EPERM,
+				"only unix sockets come in pairs here; use AF_UNIX"),
+		}},
+		// An upper-layer protocol turns a TCP socket into one that socket would refuse (AF_SMC), or into kernel TLS.
+		{"setsockopt", []Case{
+			deny("tcp_ulp", unix.ENOPROTOOPT,
+				"protocols on top of TCP run in the kernel (TLS, SMC); TLS libraries do the work themselves instead",
+				int32Arg(1, unix.SOL_TCP), int32Arg(2, unix.TCP_ULP)),
+			allow(),
+		}},
+	}
+}
