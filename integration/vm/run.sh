@@ -16,10 +16,11 @@ command -v qemu-system-x86_64 >/dev/null || { echo "qemu-system-x86_64 is missin
 image=$("$here/image.sh" "$kernel")
 job=$(mktemp -d)
 stage=$repo/build/vm
-qemu=
+qemu= reader=
 # QEMU is a child of this script alone; ending it ends the guest and with it everything the tests made.
 cleanup() {
   if [ -n "$qemu" ]; then kill "$qemu" 2>/dev/null && wait "$qemu" 2>/dev/null; fi
+  if [ -n "$reader" ]; then kill "$reader" 2>/dev/null && wait "$reader" 2>/dev/null; fi
   rm -rf --one-file-system "$job"
 }
 trap cleanup EXIT
@@ -50,9 +51,13 @@ qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -machine q35,usb=off -cpu
   -device virtio-serial-pci -chardev file,id=out,path=/dev/stdout,append=on -device virtserialport,chardev=out,name=tolbooth.out \
   -device virtio-rng-pci </dev/null >"$job/console" 2>"$job/qemu.log" &
 qemu=$!
-# The guest's output ends when QEMU ends. The clock is here and not in the guest, which may be stuck.
+# The guest's output ends when QEMU ends. The clock is here and not in the guest, which may be stuck. In the background,
+# since bash runs a trap only between commands, and `wait` is the one that a signal interrupts.
 code=0
-timeout "${TOLBOOTH_VM_TIMEOUT:-1200}" cat "$job/console" || code=$?
+timeout "${TOLBOOTH_VM_TIMEOUT:-1200}" cat "$job/console" &
+reader=$!
+wait "$reader" || code=$?
+reader=
 if [ "$code" = 124 ]; then
   echo "VM $kernel: no end after ${TOLBOOTH_VM_TIMEOUT:-1200} s" >&2
   kill "$qemu" 2>/dev/null || true
