@@ -1,0 +1,162 @@
+package cowfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/store"
+)
+
+// Options configure a Manager.
+type Options struct {
+	StateDir string           // absolute; made with mode 0700 when missing. Required
+	Bucket   store.Store      // where named workspaces live; nil: they are refused with ErrUnsupported
+	Prefix   string           // key prefix in Bucket; default "sandboxes"
+	Node     string           // who flushed, recorded in each snapshot; default the host's name
+	NodeRoot string           // whose /usr and /etc the jails see; default "/". Tests give a made-up one
+	Now      func() time.Time // default time.Now
+}
+
+// Support is what the probe found out. Problem is empty when trees can be made.
+type Support struct {
+	FSType   string `json:"fs_type"`
+	Overlay  bool   `json:"overlay"`
+	LayerAPI string `json:"layer_api"`
+	Volatile bool   `json:"volatile"`
+	Tmpfile  bool   `json:"tmpfile"`
+	Xattr    bool   `json:"xattr"`
+	DType    bool   `json:"d_type"`
+	Problem  string `json:"problem,omitzero"`
+}
+
+// Manager makes and releases the trees of one agent's jobs.
+type Manager struct {
+	opts    Options
+	support Support
+	api     layerAPI
+	node    *nodeLower
+
+	// Directories of the state, held open so that nothing below them is ever reached by a path.
+	run, skel, parked, trash *os.File
+
+	sweeper *sweeper
+
+	mu        sync.Mutex
+	skeletons map[uint32]*skeleton // by slot; guarded by mu
+	leases    map[string]*lease    // by workspace name; guarded by mu
+}
+
+var (
+	idPattern   = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+	namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+)
+
+// Open prepares the state directory, finds out what its file system and this kernel can do, and reads the parts of the
+// node that skeletons are made of. It fails when no tree could be made; the error says what is missing. The caller must
+// hold the state directory's lock.
+func Open(opts Options) (*Manager, error) {
+	if !filepath.IsAbs(opts.StateDir) {
+		return nil, fmt.Errorf("state directory %s: not an absolute path", quote(opts.StateDir))
+	}
+	opts.Prefix = orDefault(opts.Prefix, "sandboxes")
+	opts.NodeRoot = orDefault(opts.NodeRoot, "/")
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Node == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("hostname: %w", err)
+		}
+		opts.Node = name
+	}
+	for _, segment := range strings.Split(opts.Prefix, "/") {
+		if err := store.CheckSegment(segment); err != nil {
+			return nil, fmt.Errorf("key prefix %s: %w", quote(opts.Prefix), err)
+		}
+	}
+
+	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, leases: map[string]*lease{}}
+	if err := m.openState(); err != nil {
+		m.closeFiles()
+		return nil, err
+	}
+	m.support, m.api = probe(opts.StateDir)
+	if m.support.Problem != "" {
+		m.closeFiles()
+		return nil, fmt.Errorf("%w: %s", ErrUnsupported, m.support.Problem)
+	}
+	var err error
+	if m.node, err = readNode(opts.NodeRoot); err != nil {
+		m.closeFiles()
+		return nil, fmt.Errorf("read node %s: %w", opts.NodeRoot, err)
+	}
+	m.sweeper = startSweeper(m.trash)
+	return m, nil
+}
+
+// Probe tells what Open would find in stateDir, for doctor. It leaves nothing behind.
+func Probe(stateDir string) Support {
+	support, _ := probe(stateDir)
+	return support
+}
+
+// Support tells what the node can do.
+func (m *Manager) Support() Support { return m.support }
+
+// Close waits for background removals and releases the state directory. Trees must have been released before.
+func (m *Manager) Close() error {
+	err := m.sweeper.stop()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for slot, s := range m.skeletons {
+		err = errors.Join(err, s.dir.Close())
+		delete(m.skeletons, slot)
+	}
+	m.closeFiles()
+	return err
+}
+
+func (m *Manager) openState() error {
+	if err := os.MkdirAll(m.opts.StateDir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	for _, d := range []struct {
+		name string
+		file **os.File
+	}{{"run", &m.run}, {"skel", &m.skel}, {"parked", &m.parked}, {"trash", &m.trash}} {
+		path := filepath.Join(m.opts.StateDir, d.name)
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("make state directory: %w", err)
+		}
+		fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", path, err)
+		}
+		*d.file = os.NewFile(uintptr(fd), path)
+	}
+	return nil
+}
+
+func (m *Manager) closeFiles() {
+	for _, f := range []*os.File{m.run, m.skel, m.parked, m.trash} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}

@@ -1,0 +1,5 @@
+package cowfs
+
+import "context"
+
+func (t *Tree) restore(ctx context.Context, o CreateOptions) error { return ErrUnsupported }
