@@ -3,7 +3,6 @@ package cowfs
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +75,7 @@ func create(t testing.TB, m *Manager, o CreateOptions) *Tree {
 
 // inside is where a test plays the jailed program: a path below which the merged view lies.
 func inside(tree *Tree, rel string) string {
-	return filepath.Join(fdPath(tree.Root()), rel)
+	return fdPath(tree.Root()) + "/" + rel
 }
 
 func lstat(t testing.TB, path string) unix.Stat_t {
