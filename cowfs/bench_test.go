@@ -12,15 +12,19 @@ import (
 func BenchmarkEphemeral(b *testing.B) {
 	m := newManager(b, nil)
 	must(b, m.Skeleton(1, testIDBase))
-	var create, discard []time.Duration
+	var prepare, create, discard []time.Duration
 	for i := 0; b.Loop(); i++ {
+		begin := time.Now()
+		must(b, m.Prepare(1, testIDBase))
 		start := time.Now()
 		tree, err := m.Create(context.Background(), CreateOptions{ID: fmt.Sprintf("bench-%d", i), Slot: 1, IDBase: testIDBase})
 		must(b, err)
 		made := time.Now()
 		must(b, tree.Discard())
+		prepare = append(prepare, start.Sub(begin))
 		create, discard = append(create, made.Sub(start)), append(discard, time.Since(made))
 	}
+	report(b, "prepare", prepare)
 	report(b, "create", create)
 	report(b, "discard", discard)
 }

@@ -2,16 +2,18 @@ package cowfs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // CreateOptions describe one tree.
 type CreateOptions struct {
-	ID     string // the job's; names its directory, which a jail can read in /proc/self/mountinfo: no tenant in it
+	ID     string // the job's
 	Slot   uint32
 	IDBase uint32 // host id of jail id 0
 
@@ -22,35 +24,36 @@ type CreateOptions struct {
 	MaxFiles  int64 // refuse to restore more entries than this; 0: 2 million
 }
 
-// Create makes the tree of one job: a record first, then directories, then, for a named workspace, its last snapshot,
-// then the detached mounts. On an error nothing of it is left.
+// Create makes the tree of one job. For an ephemeral one that is a prepared tree with the job's record in it, or, when
+// none is prepared, a new one; for a named workspace it is a record first, then the last snapshot restored whole, then
+// the mounts. On an error nothing of it is left.
 func (m *Manager) Create(ctx context.Context, o CreateOptions) (_ *Tree, err error) {
 	if !idPattern.MatchString(o.ID) {
 		return nil, fmt.Errorf("%w: job id %s", ErrName, quote(o.ID))
 	}
-	skel, err := m.skeleton(o.Slot, o.IDBase)
+	if o.Workspace == "" {
+		return m.createEphemeral(o)
+	}
+	l, err := m.take(ctx, o.Workspace, o.Wait)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{m: m, record: record{ID: o.ID, Slot: o.Slot, IDBase: o.IDBase, Workspace: o.Workspace}}
-	if o.Workspace != "" {
-		if t.lease, err = m.take(ctx, o.Workspace, o.Wait); err != nil {
-			return nil, err
-		}
+	skel, err := m.skeleton(o.Slot, o.IDBase)
+	if err != nil {
+		l.release()
+		return nil, err
 	}
+	t := &Tree{m: m, lease: l, record: record{ID: o.ID, Slot: o.Slot, IDBase: o.IDBase, Workspace: o.Workspace}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.release())
 		}
 	}()
-
 	if err := t.makeDirs(); err != nil {
 		return nil, err
 	}
-	if t.lease != nil {
-		if err := t.restore(ctx, o); err != nil {
-			return nil, fmt.Errorf("restore workspace %s: %w", o.Workspace, err)
-		}
+	if err := t.restore(ctx, o); err != nil {
+		return nil, fmt.Errorf("restore workspace %s: %w", o.Workspace, err)
 	}
 	if err := t.mount(skel); err != nil {
 		return nil, err
@@ -58,20 +61,83 @@ func (m *Manager) Create(ctx context.Context, o CreateOptions) (_ *Tree, err err
 	return t, nil
 }
 
-// makeDirs makes STATE/run/ID with the record, and upper and work in it. The upper's own attributes are those of the
-// jail's root directory.
-func (t *Tree) makeDirs() error {
-	run := int(t.m.run.Fd())
-	if err := unix.Mkdirat(run, t.record.ID, 0o700); err != nil {
-		return fmt.Errorf("mkdirat run/%s: %w", t.record.ID, err)
+func (m *Manager) createEphemeral(o CreateOptions) (*Tree, error) {
+	m.mu.Lock()
+	t := m.prepared[o.Slot]
+	delete(m.prepared, o.Slot)
+	m.mu.Unlock()
+	if t != nil && t.record.IDBase != o.IDBase {
+		return nil, errors.Join(fmt.Errorf("slot %d has id base %d, not %d", o.Slot, t.record.IDBase, o.IDBase), t.Discard())
 	}
-	dir, err := openDirAt(t.m.run, t.record.ID)
+	if t == nil {
+		var err error
+		if t, err = m.newEphemeral(o.Slot, o.IDBase); err != nil {
+			return nil, err
+		}
+	}
+	t.record.ID = o.ID
+	if err := t.writeRecord(); err != nil {
+		return nil, errors.Join(err, t.Discard())
+	}
+	return t, nil
+}
+
+// Prepare makes an ephemeral tree ahead for the next job of a slot: nothing of it depends on the job, and half a dozen
+// mkdirs can take a disk's file system milliseconds. The manager keeps one a slot; Close discards what was not used.
+func (m *Manager) Prepare(slot, idBase uint32) error {
+	m.mu.Lock()
+	have := m.prepared[slot] != nil
+	m.mu.Unlock()
+	if have {
+		return nil
+	}
+	t, err := m.newEphemeral(slot, idBase)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	surplus := m.prepared[slot] // two callers at once
+	m.prepared[slot] = t
+	m.mu.Unlock()
+	if surplus != nil {
+		return surplus.Discard()
+	}
+	return nil
+}
+
+func (m *Manager) newEphemeral(slot, idBase uint32) (*Tree, error) {
+	skel, err := m.skeleton(slot, idBase)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{m: m, record: record{Slot: slot, IDBase: idBase}}
+	err = t.makeDirs()
+	if err == nil {
+		err = t.mount(skel)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.release())
+	}
+	return t, nil
+}
+
+// makeDirs makes a directory below STATE/run with upper and work in it. The upper's own attributes are those of the
+// jail's root directory. The name is random: the jail can read it in /proc/self/mountinfo. A named workspace's record is
+// on the disk before anything else is.
+func (t *Tree) makeDirs() error {
+	t.name = strings.ToLower(rand.Text())
+	if err := unix.Mkdirat(int(t.m.run.Fd()), t.name, 0o700); err != nil {
+		return fmt.Errorf("mkdirat run/%s: %w", t.name, err)
+	}
+	dir, err := openDirAt(t.m.run, t.name)
 	if err != nil {
 		return err
 	}
 	t.dir = dir
-	if err := t.writeRecord(); err != nil {
-		return err
+	if t.record.Workspace != "" {
+		if err := t.writeRecord(); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"upper", "work"} {
 		if err := unix.Mkdirat(int(dir.Fd()), name, 0o755); err != nil {

@@ -20,7 +20,7 @@
 //
 // # The tree of one job
 //
-//	/            overlay, detached: lower = skeleton of the slot, upper = STATE/run/ID/upper
+//	/            overlay, detached: lower = skeleton of the slot, upper = STATE/run/RANDOM/upper
 //	/usr         clone of the node's /usr: read-only, nosuid, nodev, without the mounts below it
 //	/dev         a tmpfs of the job's own with six device nodes, then read-only for good
 //	/proc /tmp /run /dev/shm /dev/pts   made inside the jail by its init

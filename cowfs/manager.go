@@ -51,6 +51,7 @@ type Manager struct {
 
 	mu        sync.Mutex
 	skeletons map[uint32]*skeleton // by slot; guarded by mu
+	prepared  map[uint32]*Tree     // by slot; guarded by mu
 	leases    map[string]*lease    // by workspace name; guarded by mu
 }
 
@@ -84,7 +85,7 @@ func Open(opts Options) (*Manager, error) {
 		}
 	}
 
-	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, leases: map[string]*lease{}}
+	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, prepared: map[uint32]*Tree{}, leases: map[string]*lease{}}
 	if err := m.openState(); err != nil {
 		m.closeFiles()
 		return nil, err
@@ -112,11 +113,17 @@ func Probe(stateDir string) Support {
 // Support tells what the node can do.
 func (m *Manager) Support() Support { return m.support }
 
-// Close waits for background removals and releases the state directory. Trees must have been released before.
+// Close discards prepared trees, ends background removals and releases the state directory. Every Tree must have been
+// released before.
 func (m *Manager) Close() error {
-	err := m.sweeper.stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var err error
+	for slot, t := range m.prepared {
+		err = errors.Join(err, t.Discard())
+		delete(m.prepared, slot)
+	}
+	err = errors.Join(err, m.sweeper.stop())
 	for slot, s := range m.skeletons {
 		err = errors.Join(err, s.dir.Close())
 		delete(m.skeletons, slot)

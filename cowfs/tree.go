@@ -12,7 +12,8 @@ type Tree struct {
 	record record
 	lease  *lease // of the named workspace; nil: ephemeral
 
-	dir    *os.File // STATE/run/ID
+	name   string   // of dir below STATE/run
+	dir    *os.File
 	upper  *os.File
 	root   *os.File // the overlay's mount
 	mounts []Mount
@@ -47,7 +48,7 @@ func (t *Tree) Discard() error {
 func (t *Tree) release() error {
 	err := t.unmount()
 	if t.dir != nil {
-		err = errors.Join(err, t.m.sweeper.discard(t.m.run, t.record.ID), t.dir.Close())
+		err = errors.Join(err, t.m.sweeper.discard(t.m.run, t.name), t.dir.Close())
 	}
 	if t.lease != nil {
 		t.lease.release()
