@@ -22,7 +22,8 @@ func TestRecordAppendsOneLinePerSkip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "kernel\ta b c\thosttest\tTestX\nroot\tneeds uid 0\thosttest\tTestY/z\n"
+	const pkg = "github.com/tolbooth-dev/tolbooth/internal/hosttest"
+	want := "kernel\ta b c\t" + pkg + "\tTestX\nroot\tneeds uid 0\t" + pkg + "\tTestY/z\n"
 	if string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -1,0 +1,93 @@
+# make            what the targets are
+# make demo       a first look, on a machine with nothing but Go
+# make test       everything that CI runs
+
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/tolbooth-dev/tolbooth/jail/wire.Build=$(VERSION)
+KERNEL ?=
+FUZZTIME ?= 10s
+
+# Tests that need root run as root, one package at a time; the compiler never does.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),-exec 'sudo -E'))
+
+TESTS := $(CURDIR)/build/test
+SUM := go run ./internal/testsum
+# The jail binary that package tests start: not versioned, as they are not.
+TEST_JAIL := $(TESTS)/tolbooth-jail
+ROOT_ENV := TOLBOOTH_SKIPS=$(TESTS)/skips TOLBOOTH_JAIL=$(TEST_JAIL) TOLBOOTH_ALONE=1
+
+# Expanded when a recipe runs, so that `make help` starts no compiler.
+UNIT_PKGS = $(shell go list ./... | grep -v /integration)
+ROOT_PKGS = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep /internal/hosttest | cut -d' ' -f1 | grep -v /integration)
+SOCKET_PKGS = $(shell go list ./integration/... | grep -v -e /integration/vm -e /integration/bench)
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help deps build generate check lint test run-tests test-unit test-root test-integration test-vm fuzz bench demo image run-ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install the Debian packages that building and testing need (root), or name the missing ones
+	@.ci/deps
+
+build: ## build bin/tolbooth (cgo: libseccomp) and bin/tolbooth-jail (static)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tolbooth ./agent/cmd/tolbooth
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tolbooth-jail ./jail/cmd/tolbooth-jail
+
+generate: ## regenerate the eBPF objects and bindings (clang 14 or later, libbpf headers)
+	go generate ./bpf
+
+check: ## gofmt, vet, the dependency law, generated files
+	@bad=$$(git ls-files '*.go' | xargs gofmt -l) && test -z "$$bad" || { echo "gofmt would change:" $$bad >&2; exit 1; }
+	go vet ./...
+	go test ./internal/archtest
+	@.ci/generated
+
+lint: ## golangci-lint with .golangci.yml (downloads the linter)
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run
+
+test: deps build check run-tests ## everything: checks, unit, root, socket and VM tests; counts and skips at the end
+
+run-tests:
+	@rm -rf $(TESTS) && mkdir -p $(TESTS)
+	@$(MAKE) --no-print-directory -k test-unit test-root test-integration test-vm || true
+	@$(SUM) report -need unit,root,integration,vm -skips $(TESTS)/skips,build/vm-logs/skips -max-skips $$(cat .ci/skips-max)
+
+test-unit: ## tests without root, with the race detector
+	@TOLBOOTH_UNIT=1 TOLBOOTH_SKIPS=$(TESTS)/skips $(SUM) run -name unit -- -race $(UNIT_PKGS)
+
+test-root: $(TEST_JAIL) ## each package against this machine's kernel (root)
+	@$(ROOT_ENV) $(SUM) run -name root -- -p 1 -timeout 15m $(AS_ROOT) $(ROOT_PKGS)
+
+test-integration: build $(TEST_JAIL) ## a real agent through its socket: programs, attacks, limits, workspaces (root)
+	@$(ROOT_ENV) TOLBOOTH_BIN=$(CURDIR)/bin $(SUM) run -name integration -- -p 1 -timeout 40m $(AS_ROOT) $(SOCKET_PKGS)
+
+test-vm: ## root and socket tests on a stock Debian kernel in QEMU (KERNEL=6.1; no KVM needed)
+	@KERNEL=$(KERNEL) $(SUM) vm -name vm -- integration/vm/run.sh
+
+.PHONY: $(TEST_JAIL)
+$(TEST_JAIL):
+	@mkdir -p $(TESTS)
+	@CGO_ENABLED=0 go build -trimpath -o $@ ./jail/cmd/tolbooth-jail
+
+fuzz: ## run every fuzz test for FUZZTIME (10s)
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' agent bpf cowfs jail netns | xargs -n1 dirname | sort -u); do \
+		for name in $$(grep -h '^func Fuzz' $$pkg/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "$$pkg $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$pkg || exit 1; \
+		done; done
+
+bench: build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail (root)
+	go test -run '^$$' -bench . -timeout 30m $(AS_ROOT) ./integration/bench
+
+demo: deps build ## run a few jobs in real jails and show what comes back (root)
+	integration/demo.sh
+
+image: build ## build/tolbooth-image.tar, an OCI image archive, without a container engine
+	go run ./deploy/image -version $(VERSION)
+
+run-ci: ## what CI runs
+	.ci/run
+
+clean: ## remove what was built (the VM image cache stays)
+	rm -rf bin build

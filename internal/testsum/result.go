@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// outcome of one test. A test that ran twice, with and without root, counts once: the higher one stands.
+type outcome int
+
+const (
+	skip outcome = iota + 1
+	pass
+	fail
+)
+
+// result is one run.
+type result struct {
+	Name  string
+	Tests map[string]outcome // "package Test/sub"
+	// Counts of tests that ran where testsum does not see them one by one.
+	Passed, Failed, Skipped int
+}
+
+func (r *result) set(key string, o outcome) { r.Tests[key] = max(r.Tests[key], o) }
+
+// save keeps the result for report.
+func (r *result) save(dir string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, r.Name+".result"), text, 0o666)
+}
+
+// load reads every run kept in dir.
+func load(dir string) ([]result, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.result"))
+	if err != nil {
+		return nil, err
+	}
+	var all []result
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var r result
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
