@@ -1,5 +1,5 @@
 // Command image packs tolbooth as an OCI image archive, without a container engine and without a registry: a small Debian
-// root made by mmdebstrap and, in a layer of its own, the two binaries.
+// root made by mmdebstrap and, in a layer of its own, the binaries.
 //
 // It owns the archive's layout, labels and entry point, and a cache of the root layer under a hash of what goes into it.
 // It never pushes, pulls or starts anything. `make image` calls it; it needs mmdebstrap and, for mmdebstrap, root or user

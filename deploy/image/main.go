@@ -23,6 +23,7 @@ type options struct {
 	revision string
 	tolbooth string
 	jail     string
+	entry    string
 	packages string
 	with     string
 	cache    string
@@ -37,6 +38,7 @@ func main() {
 	flag.StringVar(&o.revision, "revision", "", "source revision label")
 	flag.StringVar(&o.tolbooth, "tolbooth", "bin/tolbooth", "agent and command line binary")
 	flag.StringVar(&o.jail, "jail", "bin/tolbooth-jail", "warden, init and launch binary")
+	flag.StringVar(&o.entry, "entry", "bin/tolbooth-container", "first process of the container (deploy/container)")
 	flag.StringVar(&o.packages, "packages", "deploy/image/packages.txt", "list of Debian packages")
 	flag.StringVar(&o.with, "with", "", "further Debian packages, separated by commas: nodejs,gcc")
 	flag.StringVar(&o.cache, "cache", "", "directory of cached root layers (default: tolbooth-image in the user's cache)")
@@ -73,7 +75,11 @@ func run(ctx context.Context, o options, args []string) error {
 	if err != nil {
 		return err
 	}
-	binaries, err := binaryLayer([]file{{"usr/bin/tolbooth", o.tolbooth}, {"usr/bin/tolbooth-jail", o.jail}})
+	binaries, err := binaryLayer([]file{
+		{"usr/bin/tolbooth", o.tolbooth},
+		{"usr/bin/tolbooth-container", o.entry},
+		{"usr/bin/tolbooth-jail", o.jail},
+	})
 	if err != nil {
 		return err
 	}
