@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+)
+
+// maxDenials bounds the summary at a job's end; `tolbooth show` lists all.
+const maxDenials = 10
+
+// explainEnd says on standard error what the exit code alone does not: limits, refusals, what could not be returned.
+func (t *tool) explainEnd(job *api.Job) {
+	r := job.Result
+	if text := endText(r); text != "" {
+		fmt.Fprintln(t.Stderr, "tolbooth:", text)
+	}
+	if r.Truncated {
+		fmt.Fprintf(t.Stderr, "tolbooth: output cut: the program printed %d bytes on stdout, %d on stderr; raise it with --output-limit\n", r.StdoutBytes, r.StderrBytes)
+	}
+	for _, o := range r.Outputs {
+		if o.Omitted != "" {
+			fmt.Fprintf(t.Stderr, "tolbooth: %s (%d bytes) is not returned: %s\n", clean(o.Path), o.Bytes, clean(o.Omitted))
+		}
+	}
+	writeDenials(t.Stderr, r.Denials, maxDenials)
+	if left := len(r.Denials) - maxDenials; left > 0 {
+		fmt.Fprintf(t.Stderr, "  … and %d more: tolbooth show %s\n", left, job.ID)
+	}
+}
+
+// endText says in words how a job ended, for the ends that are not the program's own.
+func endText(r *api.Result) string {
+	var text string
+	switch r.Outcome {
+	case api.OutcomeOK, api.OutcomeExit:
+		return ""
+	case api.OutcomeSignal:
+		text = "ended by a signal"
+		if r.Signal != nil {
+			text = "ended by " + clean(*r.Signal)
+		}
+	default:
+		text = "ended: " + strings.ReplaceAll(clean(string(r.Outcome)), "_", " ")
+	}
+	if l := r.Limit; l != nil {
+		text += fmt.Sprintf(" (%s %s, set by the %s)", clean(l.Name), clean(l.Value), clean(l.SetBy))
+	}
+	if r.Detail != "" {
+		text += ": " + clean(r.Detail)
+	}
+	return text
+}
+
+// writeDenials lists up to limit refusals, each with its rule, its reason and what would allow it.
+func writeDenials(w io.Writer, denials []api.Denial, limit int) {
+	if len(denials) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "tolbooth: refused: %s\n", plural(len(denials), "attempt"))
+	for _, d := range denials[:min(len(denials), limit)] {
+		fmt.Fprintf(w, "  %s%s: %s by rule %s\n", clean(d.What), by(d), clean(d.Errno), clean(d.Rule))
+		if d.Why != "" {
+			fmt.Fprintf(w, "    why: %s\n", clean(d.Why))
+		}
+		fmt.Fprintf(w, "    fix: %s\n", fixText(d.Fix))
+	}
+}
+
+func by(d api.Denial) string {
+	text := ""
+	if d.Program != "" {
+		text = " by " + clean(d.Program)
+	}
+	if d.Count > 1 {
+		text += fmt.Sprintf(", %d times", d.Count)
+	}
+	return text
+}
+
+// fixText turns a denial's merge patch into what one types.
+func fixText(fix []byte) string {
+	if len(fix) == 0 || string(fix) == "null" {
+		return "none; no request may do this"
+	}
+	var patch map[string]map[string]any
+	if err := json.Unmarshal(fix, &patch); err == nil {
+		if flags, ok := fixFlags(patch); ok {
+			return "run with " + flags
+		}
+	}
+	return "add to the request: " + clean(string(fix))
+}
+
+// fixFlags is a patch as flags of `tolbooth run`, if there is a flag for everything in it.
+func fixFlags(patch map[string]map[string]any) (string, bool) {
+	var flags []string
+	for _, key := range []string{"network", "limits"} {
+		section := patch[key]
+		delete(patch, key)
+		for _, name := range sortedKeys(section) {
+			words, ok := fixFlag(key, name, section[name])
+			if !ok {
+				return "", false
+			}
+			flags = append(flags, words...)
+		}
+	}
+	return strings.Join(flags, " "), len(patch) == 0 && len(flags) > 0
+}
+
+func fixFlag(section, name string, value any) ([]string, bool) {
+	switch list, isList := value.([]any); {
+	case section == "network" && name == "mode":
+		return []string{"--net " + quote(value)}, true
+	case section == "network" && name == "allow" && isList:
+		var words []string
+		for _, rule := range list {
+			words = append(words, "--allow "+quote(rule))
+		}
+		return words, true
+	case section == "limits":
+		for _, l := range limitNames {
+			if l.name == name {
+				return []string{"--" + l.flag + " " + quote(value)}, true
+			}
+		}
+	}
+	return nil, false
+}
