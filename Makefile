@@ -84,7 +84,8 @@ demo: deps build ## run a few jobs in real jails and show what comes back (root)
 	integration/demo.sh
 
 image: build ## build/tolbooth-image.tar, an OCI image archive, without a container engine
-	go run ./deploy/image -version $(VERSION)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tolbooth-container ./deploy/container
+	go run ./deploy/image -version $(VERSION) -revision "$(shell git rev-parse HEAD 2>/dev/null)" $(IMAGE_FLAGS)
 
 run-ci: ## what CI runs
 	.ci/run

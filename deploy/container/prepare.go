@@ -21,12 +21,14 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
+	var changed []string
 	for _, s := range plan(mounts) {
 		if err := s.do(); err != nil {
 			return fmt.Errorf("%w (%s)", err, s.why)
 		}
-		slog.Info("mounts: changed", "at", s.point, "why", s.why)
+		changed = append(changed, s.point)
 	}
+	slog.Info("container: mounts mended", "mounts", changed)
 	return nil
 }
 
