@@ -1,15 +1,9 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
@@ -25,14 +19,14 @@ func networkLayers() []Layer {
 			return fmt.Errorf("unshare (CLONE_NEWNET): %w", err)
 		}
 		veth, index := vethLayer()
-		layers = []Layer{veth, egressLayer(index), masqueradeLayer()}
+		layers = append(egressLayers(index), veth, masqueradeLayer())
 		return nil
 	})
 	if err == nil {
 		return layers
 	}
 	const fix = "grant CAP_SYS_ADMIN"
-	for _, name := range []string{"veth", "ebpf-egress", "masquerade"} {
+	for _, name := range []string{"connect-hooks", "ebpf-egress", "veth", "masquerade"} {
 		layers = append(layers, missing(name, err.Error(), fix))
 	}
 	return layers
@@ -51,56 +45,6 @@ func vethLayer() (Layer, int) {
 		return missing("veth", fmt.Sprintf("find the new veth: %v", err), ""), 0
 	}
 	return ok("veth", ""), l.Attrs().Index
-}
-
-// egressLayer attaches a packet program, and makes the kind of map that its events travel in.
-func egressLayer(index int) Layer {
-	if index == 0 {
-		return missing("ebpf-egress", "no veth to attach a program to", "see veth")
-	}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name:         "tb_probe",
-		Type:         ebpf.SchedCLS,
-		License:      "Apache-2.0",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	})
-	if err != nil {
-		return missing("ebpf-egress", fmt.Sprintf("load a packet program: %v", short(err)), bpfFix(err))
-	}
-	defer program.Close()
-	ring, err := ebpf.NewMap(&ebpf.MapSpec{Name: "tb_probe", Type: ebpf.RingBuf, MaxEntries: uint32(os.Getpagesize())})
-	if err != nil {
-		return missing("ebpf-egress", fmt.Sprintf("make a ring buffer: %v", err), bpfFix(err))
-	}
-	ring.Close()
-
-	how, err := attach(program, index)
-	if err != nil {
-		return missing("ebpf-egress", err.Error(), bpfFix(err))
-	}
-	return ok("ebpf-egress", how+", ring buffer")
-}
-
-// attach tries tcx (kernel 6.6), then the older clsact.
-func attach(program *ebpf.Program, index int) (how string, err error) {
-	l, tcxErr := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: ebpf.AttachTCXIngress})
-	if tcxErr == nil {
-		return "tcx", l.Close()
-	}
-	qdisc := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
-	if err := netlink.QdiscAdd(qdisc); err != nil {
-		return "", fmt.Errorf("attach by tcx: %w; by clsact: %w", tcxErr, err)
-	}
-	filter := &netlink.BpfFilter{
-		FilterAttrs:  netlink.FilterAttrs{LinkIndex: index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
-		Fd:           program.FD(),
-		Name:         "tb_probe",
-		DirectAction: true,
-	}
-	if err := netlink.FilterAdd(filter); err != nil {
-		return "", fmt.Errorf("attach by tcx: %w; by clsact: %w", tcxErr, err)
-	}
-	return "clsact (no tcx before kernel 6.6)", nil
 }
 
 // masqueradeLayer makes the table that hides jails behind the node's address.
@@ -135,19 +79,4 @@ func forwardLayer() Layer {
 			"sysctl -w "+strings.Join(off, "=1 ")+"=1")
 	}
 	return ok("forwarding", "IPv4 and IPv6")
-}
-
-func bpffsLayer() Layer {
-	const dir, magic = "/sys/fs/bpf", 0xcafe4a11
-	var fs unix.Statfs_t
-	err := unix.Statfs(dir, &fs)
-	switch {
-	case errors.Is(err, syscall.ENOENT):
-		return missing("bpffs", dir+" does not exist", "use a kernel with CONFIG_BPF_SYSCALL and mount sysfs")
-	case err != nil:
-		return missing("bpffs", fmt.Sprintf("statfs %s: %v", dir, err), "")
-	case fs.Type != magic:
-		return missing("bpffs", "no bpf file system at "+dir, "mount -t bpf bpf "+dir+" (in Kubernetes: a hostPath of it)")
-	}
-	return ok("bpffs", dir)
 }

@@ -4,26 +4,232 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-func TestRun(t *testing.T) {
+// asNobody makes the test binary print a report, and nothing else: the report of a process without privileges.
+const asNobody = "TOLBOOTH_PROBE_REPORT"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asNobody); dir != "" {
+		if err := json.NewEncoder(os.Stdout).Encode(Run(context.Background(), Options{StateDir: dir})); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	hosttest.Main(m)
+}
+
+// With every privilege the report depends on the machine; what must hold is that each missing layer says why and what
+// to do, that it is quick, and (hosttest.Main) that nothing is left.
+func TestReportOfThisMachine(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "not", "made", "yet")
 	start := time.Now()
-	r := Run(context.Background(), Options{StateDir: filepath.Join(t.TempDir(), "not", "yet")})
-	t.Logf("took %v", time.Since(start))
-	b, _ := json.MarshalIndent(r, "", " ")
-	t.Log(string(b))
+	r := Run(t.Context(), Options{StateDir: state})
+	took := time.Since(start)
+	check(t, r)
+	if took > 2*time.Second {
+		t.Errorf("the probe took %v", took)
+	}
+	t.Logf("the probe took %v; missing: %q", took, r.Modes["syd"].Without)
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*tb-probe*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*/tb-probe*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Errorf("the probe made the state directory")
+	}
+}
+
+func check(t *testing.T, r Report) {
+	t.Helper()
+	seen := map[string]bool{}
 	for _, l := range r.Layers {
+		if seen[l.Name] {
+			t.Errorf("layer %s is there twice", l.Name)
+		}
+		seen[l.Name] = true
+		if l.OK && (l.Why != "" || l.Fix != "") {
+			t.Errorf("layer %s is ok, with why %q, fix %q", l.Name, l.Why, l.Fix)
+		}
 		if !l.OK && (l.Why == "" || l.Fix == "") {
-			t.Errorf("layer %s is missing with why %q, fix %q", l.Name, l.Why, l.Fix)
+			t.Errorf("layer %s is missing, with why %q, fix %q", l.Name, l.Why, l.Fix)
 		}
 	}
-	left, _ := filepath.Glob("/sys/fs/cgroup/unified/*tb-probe*")
-	if len(left) > 0 {
-		t.Errorf("left behind: %s", strings.Join(left, ", "))
+	for mode, names := range needs {
+		for _, name := range names {
+			if !seen[name] {
+				t.Errorf("mode %s needs %s, which no probe looks for", mode, name)
+			}
+		}
 	}
-	_ = os.Args
+	for _, l := range r.Languages {
+		if l.Program != "" && l.Version == "" {
+			t.Logf("%s did not say its version", l.Program)
+		}
+	}
+}
+
+// A process without privileges gets a report, not a crash, and it names what is missing.
+func TestReportWithoutPrivileges(t *testing.T) {
+	hosttest.Root(t)
+	dir, err := os.MkdirTemp("/tmp", "tb-probe-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self := copySelf(t, dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = []string{asNobody + "=" + dir}
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var r Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	check(t, r)
+	for _, name := range []string{"capabilities", "pidns", "mount-api", "overlay", "cgroup", "veth", "ebpf-egress"} {
+		if l, ok := r.Layer(name); !ok || l.OK {
+			t.Errorf("layer %s as nobody: %+v", name, l)
+		}
+	}
+	for _, name := range []string{"seccomp", "openat2", "pidfd"} {
+		if l, ok := r.Layer(name); !ok || !l.OK {
+			t.Errorf("layer %s as nobody: %+v", name, l)
+		}
+	}
+	if r.Modes["syd"].Available || r.Modes["minimal"].Available {
+		t.Errorf("modes as nobody: %+v", r.Modes)
+	}
+	if l, _ := r.Layer("capabilities"); !strings.Contains(l.Why, "SYS_PTRACE") || !strings.Contains(l.Fix, "SYS_PTRACE") {
+		t.Errorf("the missing capability is not named: %+v", l)
+	}
+}
+
+// copySelf puts the test binary where a process without privileges can execute it.
+func copySelf(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "probe.test")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestModes(t *testing.T) {
+	all := func(except ...string) []Layer {
+		var layers []Layer
+		for _, names := range needs {
+			for _, name := range names {
+				layers = append(layers, Layer{Name: name, OK: !slices.Contains(except, name), Needed: neededBy(name)})
+			}
+		}
+		return append(layers, Layer{Name: "landlock", OK: !slices.Contains(except, "landlock"), Needed: neededBy("landlock")})
+	}
+	for _, tc := range []struct {
+		missing      []string
+		syd, minimal bool
+	}{
+		{nil, true, true},
+		{[]string{"landlock"}, true, true},
+		{[]string{"ptrace"}, false, true},
+		{[]string{"seccomp"}, false, true},
+		{[]string{"ebpf-egress"}, false, true},
+		{[]string{"cgroup"}, false, false},
+		{[]string{"overlay"}, false, false},
+	} {
+		m := modes(all(tc.missing...))
+		if m["syd"].Available != tc.syd || m["minimal"].Available != tc.minimal {
+			t.Errorf("without %v: %+v", tc.missing, m)
+		}
+	}
+	if m := modes(all("landlock")); !slices.Equal(m["syd"].Without, []string{"landlock"}) {
+		t.Errorf("a missing bonus is not told: %+v", m["syd"])
+	}
+}
+
+func TestFixesNameTheSetting(t *testing.T) {
+	for _, tc := range []struct{ got, want string }{
+		{namespaceFix(unix.ENOSPC, "netns", "user.max_net_namespaces"), "user.max_net_namespaces"},
+		{namespaceFix(unix.EPERM, "pidns", "user.max_pid_namespaces"), "CAP_SYS_ADMIN"},
+		{ptraceFix(unix.EPERM, "3"), "kernel.yama.ptrace_scope below 3"},
+		{ptraceFix(unix.EPERM, "2"), "CAP_SYS_PTRACE"},
+		{ptraceFix(unix.EPERM, ""), "CAP_SYS_PTRACE"},
+		{bpfFix(unix.EPERM), "CAP_SYS_ADMIN"},
+		{capabilityLayer([]Capability{{Name: "SYS_PTRACE", Why: "w"}}).Why, "SYS_PTRACE (w)"},
+	} {
+		if !strings.Contains(tc.got, tc.want) {
+			t.Errorf("%q does not name %q", tc.got, tc.want)
+		}
+	}
+}
+
+func TestExistingParent(t *testing.T) {
+	dir := t.TempDir()
+	if got, err := existing(filepath.Join(dir, "a", "b")); err != nil || got != dir {
+		t.Errorf("existing = %q, %v", got, err)
+	}
+	file := filepath.Join(dir, "f")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := existing(file); err == nil {
+		t.Error("a file was taken for a directory")
+	}
+}
+
+func TestVersionsAreBoundedInTimeAndLength(t *testing.T) {
+	dir := t.TempDir()
+	slow, long := filepath.Join(dir, "slow"), filepath.Join(dir, "long")
+	for path, text := range map[string]string{slow: "#!/bin/bash\nsleep 9\n", long: "#!/bin/bash\nhead -c 100000 /dev/zero | tr '\\0' x\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	if v := versionOf(t.Context(), slow, nil); v != "" {
+		t.Errorf("version %q", v)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if v := versionOf(t.Context(), long, nil); len(v) > 256 {
+		t.Errorf("%d bytes of version", len(v))
+	}
+}
+
+func TestLanguageCacheAsksOnce(t *testing.T) {
+	var c LanguageCache
+	first := c.Get(t.Context())
+	first[0].Version = "remembered"
+	if c.Get(t.Context())[0].Version != "remembered" {
+		t.Error("asked again although nothing changed")
+	}
+	c.files = "something else"
+	if c.Get(t.Context())[0].Version == "remembered" {
+		t.Error("not asked again although a program changed")
+	}
 }

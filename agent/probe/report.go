@@ -47,10 +47,10 @@ func Run(ctx context.Context, o Options) Report {
 	support, cgroup := cgroupLayer()
 	r.Cgroup, r.Controllers = support.Version, support.Controllers
 	r.add(cgroup)
-	r.add(groupLayers()...)
+	r.add(birthLayer())
 	r.add(mountLayer(), overlayLayer(o.StateDir), openat2Layer(), pidfdLayer())
 	r.add(networkLayers()...)
-	r.add(forwardLayer(), bpffsLayer(), landlockLayer(), quotaLayer(), filesLayer())
+	r.add(forwardLayer(), landlockLayer(), quotaLayer(), filesLayer())
 
 	r.Modes = modes(r.Layers)
 	r.Languages = <-languages
