@@ -134,10 +134,8 @@ func (t *Tree) makeDirs() error {
 		return err
 	}
 	t.dir = dir
-	if t.record.Workspace != "" {
-		if err := t.writeRecord(); err != nil {
-			return err
-		}
+	if err := t.writeRecord(); err != nil {
+		return err
 	}
 	for _, name := range []string{"upper", "work"} {
 		if err := unix.Mkdirat(int(dir.Fd()), name, 0o755); err != nil {

@@ -38,13 +38,14 @@ func (t *Tree) writeRecord() error {
 	return writeFileAt(t.dir, recordName, data, t.record.Workspace != "")
 }
 
-// writeFileAt writes a small file of the agent's own, whole or not at all.
+// writeFileAt writes a small file of the agent's own; a durable one whole or not at all. One that need not be durable is
+// written over in place, without truncation (for which ext4 starts writing to the disk): it must not get shorter.
 func writeFileAt(dir *os.File, name string, data []byte, durable bool) error {
-	tmp := name
+	tmp, flags := name, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC
 	if durable {
-		tmp = name + ".tmp"
+		tmp, flags = name+".tmp", flags|unix.O_TRUNC
 	}
-	fd, err := unix.Openat(int(dir.Fd()), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(int(dir.Fd()), tmp, flags, 0o600)
 	if err != nil {
 		return fmt.Errorf("openat %s: %w", tmp, err)
 	}

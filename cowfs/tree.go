@@ -12,7 +12,7 @@ type Tree struct {
 	record record
 	lease  *lease // of the named workspace; nil: ephemeral
 
-	name   string   // of dir below STATE/run
+	name   string // of dir below STATE/run
 	dir    *os.File
 	upper  *os.File
 	root   *os.File // the overlay's mount
