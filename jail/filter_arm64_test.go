@@ -1,0 +1,5 @@
+package jail
+
+import "golang.org/x/sys/unix"
+
+const nativeAuditArch = unix.AUDIT_ARCH_AARCH64

@@ -1,0 +1,79 @@
+package pid1
+
+import (
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail/wire"
+)
+
+const mountFlags = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// option is one setting of a file system.
+type option struct{ key, value string }
+
+// newMount makes a file system and returns its detached mount.
+func newMount(kind string, options []option, attributes int) (int, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsopen(%s): %w", kind, err)
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		if err := unix.FsconfigSetString(fs, o.key, o.value); err != nil {
+			return -1, fmt.Errorf("fsconfig(%s, %s=%s): %w", kind, o.key, o.value, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("fsconfig(%s, CREATE): %w", kind, err)
+	}
+	mount, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
+	if err != nil {
+		return -1, fmt.Errorf("fsmount(%s): %w", kind, err)
+	}
+	return mount, nil
+}
+
+func attachTmpfs(b *builder) error {
+	for _, t := range b.Tmpfs {
+		if err := b.attachOneTmpfs(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) attachOneTmpfs(t wire.Tmpfs) error {
+	if t.Bytes <= 0 {
+		return fmt.Errorf("tmpfs at %s has no size limit", t.Target)
+	}
+	options := []option{
+		{"size", strconv.FormatInt(t.Bytes, 10)},
+		{"mode", strconv.FormatUint(uint64(t.Mode), 8)},
+		{"uid", strconv.FormatUint(uint64(t.UID), 10)},
+		{"gid", strconv.FormatUint(uint64(t.GID), 10)},
+	}
+	if t.Inodes > 0 {
+		options = append(options, option{"nr_inodes", strconv.FormatInt(t.Inodes, 10)})
+	}
+	mount, err := newMount("tmpfs", options, mountFlags)
+	if err != nil {
+		return fmt.Errorf("tmpfs at %s: %w", t.Target, err)
+	}
+	defer unix.Close(mount)
+	return b.attach(mount, t.Target, unix.O_DIRECTORY)
+}
+
+// attachPTS gives the jail pseudo-terminals of its own. /dev/ptmx of the job's /dev is a link to pts/ptmx.
+func attachPTS(b *builder) error {
+	const tty = "5" // the group of terminals, as in every distribution
+	mount, err := newMount("devpts", []option{{"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", tty}},
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	return b.attach(mount, "/dev/pts", unix.O_DIRECTORY)
+}

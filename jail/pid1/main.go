@@ -1,0 +1,108 @@
+package pid1
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail/wire"
+)
+
+// The descriptors that init is born with.
+const (
+	Control = 3 // to the warden
+	ToExec  = 4 // handed on to launch
+)
+
+// Main is the role init. It returns when the warden is gone.
+//
+// Preconditions: the calling goroutine is locked to the main thread, which is the one that was cloned.
+func Main() int {
+	conn, err := wire.NewConn(os.NewFile(Control, "control"))
+	if err != nil {
+		return 2
+	}
+	launched, err := prepare()
+	if err != nil {
+		_ = conn.Send(wire.Fail("init", err)) // when the warden is gone there is nobody to tell
+		return 1
+	}
+	if conn.Send(&wire.Hello{}) != nil {
+		return 1
+	}
+	m, p, err := wire.Expect[*wire.Root](conn, wire.MaxFiles)
+	if err != nil {
+		return 0 // never used
+	}
+	if failed := buildRoot(m, p.Files); failed != nil {
+		_ = conn.Send(failed)
+		return 1
+	}
+	wire.CloseFiles(p.Files)
+	plan, _ := m.Mode.Plan()
+	go reap(launched, !plan.Trace, conn)
+	if conn.Send(&wire.Rooted{}) != nil {
+		return 1
+	}
+	_, _ = conn.Recv(0) // returns when the warden is gone: nothing more is ever sent
+	return 0
+}
+
+// prepare is what can be done before the job is known. It starts launch, which then waits as well: the start of a Go process
+// is the longest part of starting a command.
+func prepare() (launched int, err error) {
+	// Set again here, although the warden's clone set it: a change of ids clears it.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("prctl(PR_SET_PDEATHSIG): %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
+	}
+	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return 0, fmt.Errorf("close_range: %w", err)
+	}
+	// Here and not in the clone, where the cgroup namespace would be rooted at the warden's cgroup.
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return 0, fmt.Errorf("unshare(CLONE_NEWCGROUP): %w", err)
+	}
+	// A clone of a mount namespace into another user namespace is made of slaves: what the node mounts would still arrive.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return 0, fmt.Errorf("mount(/, MS_REC|MS_PRIVATE): %w", err)
+	}
+	if len(os.Args) > 2 {
+		if err := unix.Sethostname([]byte(os.Args[2])); err != nil {
+			return 0, fmt.Errorf("sethostname: %w", err)
+		}
+	}
+	return startLaunch()
+}
+
+// startLaunch starts launch from the main thread, since the namespaces that it inherits are a thread's.
+func startLaunch() (int, error) {
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"tolbooth-jail", "launch"}, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2, ToExec},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start launch: %w", err)
+	}
+	return pid, unix.Close(ToExec)
+}
+
+// reap waits for every child until none is left: launch, which becomes the program, and the orphans of the jail. Where no
+// tracer sees how the program ends, the warden is told.
+func reap(program int, tell bool, conn *wire.Conn) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil: // ECHILD: nothing lives that could leave an orphan
+			return
+		case pid == program && tell:
+			_ = conn.Send(&wire.Died{Status: uint32(status)}) // without the warden the jail ends anyway
+		}
+	}
+}

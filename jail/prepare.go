@@ -1,0 +1,175 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/tolbooth-dev/tolbooth/jail/spool"
+	"github.com/tolbooth-dev/tolbooth/jail/wire"
+)
+
+// StartError says why a jail could not be prepared or a command not be started: which step, and in words what was wrong.
+type StartError struct {
+	Step   string
+	Errno  syscall.Errno // 0: no system call said no
+	Detail string
+}
+
+func (e *StartError) Error() string { return "start jail: " + e.Step + ": " + e.Detail }
+
+// Unwrap makes errors.Is(err, syscall.ENOENT) work.
+func (e *StartError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}
+
+// Prepared is a jail that waits for its command.
+type Prepared struct {
+	warden *wardenProcess
+	mode   Mode
+}
+
+// Prepare starts a warden and its init, and returns when they wait. Everything that does not depend on the job is then done.
+func (l *Launcher) Prepare(ctx context.Context, p Place) (*Prepared, error) {
+	if p.Hostname == "" {
+		p.Hostname = "sandbox"
+	}
+	if _, ok := p.Mode.Plan(); !ok {
+		return nil, fmt.Errorf("prepare jail: unknown mode %q", p.Mode)
+	}
+	w, err := l.start(p.Cgroup)
+	if err != nil {
+		return nil, fmt.Errorf("prepare jail: %w", err)
+	}
+	var files []*os.File
+	if p.Netns != nil {
+		files = append(files, p.Netns)
+	}
+	m := &wire.Prepare{Build: wire.Build, Mode: p.Mode, UIDBase: p.UIDBase, Cgroup: p.Cgroup, Hostname: p.Hostname}
+	if err := w.ask(ctx, m, files, func(reply wire.Message) bool { _, ok := reply.(*wire.Ready); return ok }); err != nil {
+		return nil, err
+	}
+	return &Prepared{w, p.Mode}, nil
+}
+
+// Close discards a jail that was not started: it is killed and reaped. After Start it does nothing.
+func (p *Prepared) Close() error {
+	if p.warden == nil {
+		return nil
+	}
+	w := p.warden
+	p.warden = nil
+	return w.discard()
+}
+
+// WardenPID is the warden's process id.
+func (p *Prepared) WardenPID() int { return p.warden.pid }
+
+// Start hands over the root and the command, and returns when the command's execve has happened. On an error nothing is left
+// of the jail. The Spec's files stay the caller's.
+func (p *Prepared) Start(ctx context.Context, s Spec) (*Process, error) {
+	if p.warden == nil {
+		return nil, errors.New("start jail: it was started or closed before")
+	}
+	m, files, err := s.message(p.mode)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start jail: %w", err), p.Close())
+	}
+	w := p.warden
+	p.warden = nil
+	if err := w.ask(ctx, m, files, func(reply wire.Message) bool { _, ok := reply.(*wire.Started); return ok }); err != nil {
+		return nil, err
+	}
+	return newProcess(w, s.Grace), nil
+}
+
+// message checks a Spec and puts it into words for the warden.
+func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
+	plan, _ := mode.Plan()
+	switch {
+	case s.Root == nil || s.Spool == nil:
+		return nil, nil, errors.New("root or spool is missing")
+	case plan.Filter && len(s.Filter) == 0:
+		return nil, nil, fmt.Errorf("mode %s needs a filter", mode)
+	case !plan.Filter && len(s.Filter) > 0:
+		return nil, nil, fmt.Errorf("mode %s takes no filter", mode)
+	case s.UID == 0 || s.GID == 0:
+		return nil, nil, errors.New("the program may not have the jail's id 0")
+	case len(s.Mounts) > wire.MaxFiles-4:
+		return nil, nil, fmt.Errorf("%d mounts are over %d", len(s.Mounts), wire.MaxFiles-4)
+	}
+	if err := wire.CheckCommand(s.Command, s.Env); err != nil {
+		return nil, nil, err
+	}
+	m := &wire.Start{
+		Exec: wire.Exec{
+			Mode: mode, Command: s.Command, Env: s.Env, Cwd: s.Cwd, UID: s.UID, GID: s.GID, Rlimits: s.Rlimits, Filter: s.Filter,
+		},
+		Tmpfs: s.Tmpfs, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
+		ZeroNS: spool.Monotonic(s.Started), SentNS: spool.MonotonicNow(),
+		WallNS: int64(s.Wall), CPUNS: int64(s.CPU), OutputBytes: s.Output,
+	}
+	if s.Landlock != nil {
+		m.Landlocked, m.Landlock = true, *s.Landlock
+	}
+	files := []*os.File{s.Root, s.Spool}
+	for _, f := range []*os.File{s.Stdin, s.Notify} {
+		if f != nil {
+			files = append(files, f)
+		}
+	}
+	for _, mount := range s.Mounts {
+		m.Mounts = append(m.Mounts, mount.Target)
+		files = append(files, mount.File)
+	}
+	return m, files, nil
+}
+
+// ask sends a message and waits for the reply it wants. Whatever else happens ends the warden: its own word that a step failed,
+// its death, the end of ctx.
+func (w *wardenProcess) ask(ctx context.Context, m wire.Message, files []*os.File, wanted func(wire.Message) bool) error {
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Interrupt() })
+	reply, err := w.exchange(m, files)
+	if err == nil && wanted(reply) && stop() {
+		return nil
+	}
+	stop()
+	switch reply := reply.(type) {
+	case *wire.Failed:
+		err = &StartError{reply.Step, reply.Errno, reply.Detail}
+	case *wire.Ended:
+		err = startErrorOf(reply)
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("start jail: %w", context.Cause(ctx))
+	} else if _, ok := errors.AsType[*StartError](err); !ok {
+		err = fmt.Errorf("start jail: the warden died: %w %s", err, w.lastWords())
+	}
+	return errors.Join(err, w.discard())
+}
+
+func (w *wardenProcess) exchange(m wire.Message, files []*os.File) (wire.Message, error) {
+	fds := make([]int, len(files))
+	for i, f := range files {
+		raw, err := f.SyscallConn() // Fd would make the file blocking
+		if err != nil {
+			return nil, fmt.Errorf("descriptor of %s: %w", f.Name(), err)
+		}
+		if err := raw.Control(func(fd uintptr) { fds[i] = int(fd) }); err != nil {
+			return nil, fmt.Errorf("descriptor of %s: %w", f.Name(), err)
+		}
+	}
+	err := w.conn.Send(m, fds...)
+	runtime.KeepAlive(files)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.conn.Recv(0)
+	return p.Message, err
+}

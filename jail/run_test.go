@@ -1,0 +1,45 @@
+package jail
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+var modes = []Mode{Syd, Minimal}
+
+func TestExit(t *testing.T) {
+	s := newSite(t)
+	for _, mode := range modes {
+		for _, c := range []struct {
+			name    string
+			command []string
+			want    Exit
+			stdout  string
+			stderr  string
+		}{
+			{"true", []string{"true"}, Exit{Cause: CauseExit}, "", ""},
+			{"code", []string{"sh", "-c", "echo out; echo err >&2; exit 7"}, Exit{Cause: CauseExit, Code: 7}, "out\n", "err\n"},
+			{"signal", []string{"sh", "-c", "kill -SEGV $$"}, Exit{Cause: CauseSignal, Signal: int(unix.SIGSEGV)}, "", ""},
+			{"killed", []string{"sh", "-c", "kill -KILL $$"}, Exit{Cause: CauseSignal, Signal: int(unix.SIGKILL)}, "", ""},
+			{"path", []string{"/bin/echo", "x"}, Exit{Cause: CauseExit}, "x\n", ""},
+			{"reopened", []string{"sh", "-c", "echo a >/dev/stdout; echo b >/proc/self/fd/2"}, Exit{Cause: CauseExit}, "a\n", "b\n"},
+		} {
+			t.Run(string(mode)+"/"+c.name, func(t *testing.T) {
+				o := s.newJob(t, mode, c.command...).run()
+				if o.Cause != c.want.Cause || o.Code != c.want.Code || o.Signal != c.want.Signal {
+					t.Errorf("exit %+v, want %+v", o.Exit, c.want)
+				}
+				if o.stdout != c.stdout || o.stderr != c.stderr {
+					t.Errorf("printed %q and %q, want %q and %q", o.stdout, o.stderr, c.stdout, c.stderr)
+				}
+				if o.StdoutBytes != int64(len(c.stdout)) || o.StderrBytes != int64(len(c.stderr)) || o.Truncated {
+					t.Errorf("counted %d and %d bytes", o.StdoutBytes, o.StderrBytes)
+				}
+				if o.StartUS <= 0 || o.RunUS <= 0 || o.Orphans != 0 || len(o.denials) != 0 {
+					t.Errorf("exit %+v, denials %v", o.Exit, o.denials)
+				}
+			})
+		}
+	}
+}
