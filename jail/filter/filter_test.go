@@ -1,7 +1,10 @@
 package filter
 
 import (
+	"bytes"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
@@ -16,14 +19,65 @@ func mustDefault(t testing.TB) policy.Policy {
 	return p
 }
 
-func TestCompileDefault(t *testing.T) {
-	p, err := Compile(mustDefault(t))
+func TestCompileIsStable(t *testing.T) {
+	p := mustDefault(t)
+	first, second := mustCompile(t, p), mustCompile(t, p)
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("the same policy compiled twice differs")
+	}
+	if len(first.Bytes()) != first.Len()*instructionSize || first.Len() > maxInstructions {
+		t.Errorf("%d bytes, %d instructions", len(first.Bytes()), first.Len())
+	}
+}
+
+func TestCompileRefusesOtherMachines(t *testing.T) {
+	other := "arm64"
+	if runtime.GOARCH == other {
+		other = "amd64"
+	}
+	p, err := policy.Default(other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for range corners(mustDefault(t)) {
-		n++
+	if _, err := Compile(p); err == nil || !strings.Contains(err.Error(), other) {
+		t.Errorf("compile for %s: %v", other, err)
 	}
-	t.Logf("%d instructions, %d corners", p.Len(), n)
+	if _, err := Compile(policy.Policy{}); err == nil {
+		t.Error("the empty policy compiles")
+	}
+}
+
+func TestCache(t *testing.T) {
+	var cache Cache
+	p := mustDefault(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			raw, err := cache.Get(p)
+			if err != nil || len(raw) == 0 {
+				t.Errorf("get: %d bytes, %v", len(raw), err)
+				return
+			}
+			clear(raw) // a caller's copy is its own
+		})
+	}
+	wg.Wait()
+	raw, err := cache.Get(p)
+	if err != nil || !bytes.Equal(raw, mustCompile(t, p).Bytes()) {
+		t.Errorf("the cached program differs: %v", err)
+	}
+	if len(cache.programs) != 1 {
+		t.Errorf("%d programs kept for one policy", len(cache.programs))
+	}
+	if _, err := cache.Get(policy.Policy{}); err == nil || len(cache.programs) != 1 {
+		t.Errorf("the empty policy: %v, %d programs kept", err, len(cache.programs))
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	p := mustDefault(b)
+	for b.Loop() {
+		mustCompile(b, p)
+	}
+	b.ReportMetric(float64(mustCompile(b, p).Len()), "instructions")
 }

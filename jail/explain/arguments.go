@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// arguments words the register arguments that tell one use of a call from another. A call without words of its own gets
+// dots: its arguments are addresses, or say nothing.
+func arguments(name string, a [6]uint64) string {
+	switch name {
+	case "socket", "socketpair":
+		return socket(a)
+	case "setsockopt":
+		if uint32(a[1]) == unix.SOL_TCP && uint32(a[2]) == unix.TCP_ULP {
+			return "SOL_TCP, TCP_ULP"
+		}
+		return fmt.Sprintf("level %d, option %d", int32(a[1]), int32(a[2]))
+	case "clone":
+		return flags(uint64(uint32(a[0]))&(namespaceFlags|unix.CLONE_UNTRACED|unix.CLONE_PTRACE), cloneFlags)
+	case "unshare":
+		return flags(uint64(uint32(a[0])), cloneFlags)
+	case "setns":
+		return flags(uint64(uint32(a[1])), cloneFlags)
+	case "mount":
+		return flags(a[3], mountFlags)
+	case "umount2":
+		return flags(uint64(uint32(a[1])), umountFlags)
+	case "open_tree":
+		return flags(uint64(uint32(a[2])), openTreeFlags)
+	case "seccomp":
+		return seccomp(a)
+	case "ptrace":
+		return symbol(a[0], ptraceRequests) + target(a[1])
+	case "process_vm_readv", "process_vm_writev", "move_pages", "migrate_pages":
+		return pid(a[0])
+	case "kcmp":
+		return pid(a[0]) + ", " + pid(a[1])
+	case "bpf":
+		return symbol(a[0], bpfCommands)
+	case "keyctl":
+		return symbol(a[0], keyctlOperations)
+	case "prctl":
+		return symbol(a[0], prctlOptions)
+	case "ioctl":
+		return hexSymbol(a[1], ioctls)
+	case "personality":
+		return flags(uint64(uint32(a[0])), personalities)
+	case "sched_setscheduler":
+		return symbol(a[1]&^0x40000000, schedulers)
+	case "mknod":
+		return node(a[1], a[2])
+	case "mknodat":
+		return node(a[2], a[3])
+	case "clock_settime", "clock_adjtime":
+		return symbol(a[0], clocks)
+	case "syslog":
+		return symbol(a[0], syslogActions)
+	case "io_uring_setup":
+		return fmt.Sprintf("%d entries", uint32(a[0]))
+	case "iopl":
+		return fmt.Sprintf("level %d", uint32(a[0]))
+	case "sync", "vhangup":
+		return ""
+	}
+	return "..."
+}
+
+func socket(a [6]uint64) string {
+	words := []string{symbol(a[0], families), symbol(a[1]&0xf, socketTypes)}
+	if protocol := uint32(a[2]); protocol != 0 {
+		table := protocols
+		if uint32(a[0]) == unix.AF_NETLINK {
+			table = netlinkProtocols
+		}
+		words = append(words, symbol(uint64(protocol), table))
+	} else if uint32(a[0]) == unix.AF_NETLINK {
+		words = append(words, "NETLINK_ROUTE")
+	}
+	return strings.Join(words, ", ")
+}
+
+func seccomp(a [6]uint64) string {
+	words := symbol(a[0], seccompOperations)
+	if uint32(a[1]) != 0 {
+		words += ", " + flags(uint64(uint32(a[1])), seccompFlags)
+	}
+	return words
+}
+
+// node words a file mode and, for a device, its number.
+func node(mode, dev uint64) string {
+	kind := mode & unix.S_IFMT
+	words := symbol(kind, fileTypes)
+	if kind == unix.S_IFCHR || kind == unix.S_IFBLK {
+		words += fmt.Sprintf(", %d:%d", unix.Major(uint64(uint32(dev))), unix.Minor(uint64(uint32(dev))))
+	}
+	return words
+}
+
+func pid(v uint64) string { return fmt.Sprintf("pid %d", int32(v)) }
+
+// target is the process that a request is about, when it is about one.
+func target(v uint64) string {
+	if int32(v) == 0 {
+		return ""
+	}
+	return ", " + pid(v)
+}

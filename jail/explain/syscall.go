@@ -1,0 +1,99 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
+)
+
+// Denial is a refusal in words, with the fields of the API's denial.
+type Denial struct {
+	Layer   string
+	What    string
+	Rule    string
+	Errno   string
+	Count   int64
+	PID     int
+	Program string
+	Fix     []byte // JSON merge patch of the request that would allow it; nil: nothing may
+	Why     string
+	AtMS    int64
+}
+
+// ownFilter is the rule named when the policy allows a call that the warden was stopped for: only a filter that the
+// program installed by itself can have asked for that stop, and the warden lets nothing through on anyone's word.
+const (
+	ownFilter    = "syscall.own_filter"
+	ownFilterWhy = "the jail allows this call, but a seccomp filter that the program itself installed sends it to a tracer; let that filter allow it"
+)
+
+// Syscall explains a refused call under the policy that the run had. No part of a request would allow one today, so Fix is
+// nil.
+func Syscall(p policy.Policy, d jail.Denial) Denial {
+	nr := uint32(d.NR)
+	v := p.Evaluate(d.Arch, nr, d.Args)
+	if v.Action == policy.Allow {
+		v.Rule, v.Why = ownFilter, ownFilterWhy
+	}
+	return Denial{
+		Layer:   "syscall",
+		What:    what(p, d.Arch, nr, d.Args),
+		Rule:    v.Rule,
+		Errno:   errnoName(d.Errno, v.Errno),
+		Count:   d.Count,
+		PID:     d.PID,
+		Program: printable(d.Program),
+		Why:     v.Why,
+		AtMS:    d.AtUS / 1000,
+	}
+}
+
+// what words a call: with its arguments when it came by the machine's own ABI, else by ABI and number.
+func what(p policy.Policy, audit, nr uint32, args [6]uint64) string {
+	abi, number, name := policy.Name(audit, nr)
+	own := audit == p.AuditArch() && abi != "x32"
+	switch {
+	case own && name != "":
+		return name + "(" + arguments(name, args) + ")"
+	case own:
+		return fmt.Sprintf("system call %d", int32(number))
+	case abi == "":
+		return fmt.Sprintf("system call %d of architecture %#x", int32(number), audit)
+	case name != "":
+		return fmt.Sprintf("%s system call %d (%s)", abi, number, name)
+	}
+	return fmt.Sprintf("%s system call %d", abi, int32(number))
+}
+
+// errnoName is the errno that the program got, or the policy's when the record has none.
+func errnoName(recorded int, verdict syscall.Errno) string {
+	errno := syscall.Errno(recorded)
+	if recorded <= 0 {
+		errno = verdict
+	}
+	if name := unix.ErrnoName(errno); name != "" {
+		return name
+	}
+	return fmt.Sprintf("errno %d", int(errno))
+}
+
+// printable keeps a process name from breaking lines, terminals or JSON. The kernel cuts names at 15 bytes, wherever a
+// character ends.
+func printable(name string) string {
+	const longest = 64
+	if len(name) > longest {
+		name = name[:longest]
+	}
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+}
