@@ -3,8 +3,8 @@
 //
 // It owns one directory per hierarchy, `<agent's own group>/<name>`, and everything below it. On pure v2 it owns
 // `<name>.agent` beside it as well, where the agent itself goes. It never touches a group or a process that is not the
-// agent's, never polls for events, and never reports a limit as set that the kernel did not take: a controller that is
-// missing makes SetLimits fail.
+// agent's, and never reports a limit as set that the kernel did not take: a controller that is missing makes SetLimits
+// fail.
 //
 // Callers: the agent opens a Parent and makes a Group per job; the warden is handed the Group (plain data) and enters,
 // watches, freezes and kills it. Privileges: write access to the agent's own group (root, or a delegated subtree); on

@@ -18,7 +18,8 @@ type Event struct {
 }
 
 // Watch reports the group's limit events until stop is closed or the group is removed; then it closes the channel.
-// Everything waits for kernel notifications: inotify on memory.events and pids.events, and on v1 an eventfd for memory.
+// It waits for kernel notifications: inotify on memory.events and pids.events, and on v1 an eventfd for memory. Only the
+// pids counter of v1 is looked at by a timer, since the kernel raises no notification for it (tried on 6.18).
 // A reader that lags gets one event for several; one that leaves closes stop. Events before Watch are not reported: call
 // it before the first process.
 func (g Group) Watch(stop <-chan struct{}) (<-chan Event, error) {
@@ -39,11 +40,16 @@ func (g Group) Watch(stop <-chan struct{}) (<-chan Event, error) {
 		if g.hybrid() {
 			err = open(g.watchOOMv1(dir))
 		} else {
-			err = open(g.watchCounter(dir, "memory.events", "oom_kill", Event{OOM: true}))
+			err = open(watchFile(counter{dir, "memory.events", "oom_kill", Event{OOM: true}}))
 		}
 	}
 	if dir := g.controller(g.Pids); dir != "" && err == nil {
-		err = open(g.watchCounter(dir, "pids.events", "max", Event{Pids: true}))
+		c := counter{dir, "pids.events", "max", Event{Pids: true}}
+		if g.hybrid() {
+			err = open(watchTimer(c))
+		} else {
+			err = open(watchFile(c))
+		}
 	}
 	if err != nil {
 		closeAll()
@@ -101,26 +107,21 @@ func run(sources []source, stop <-chan struct{}, closeAll func()) <-chan Event {
 	return events
 }
 
-// watchCounter reports e whenever the number behind key in a v2-style events file has grown. The kernel raises
-// a modify event on such files, for pids.events on v1 as well.
-func (g Group) watchCounter(dir, name, key string, e Event) (source, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+// counter is a number in an events file, and the event that its growth stands for.
+type counter struct {
+	dir, file, key string
+	event          Event
+}
+
+// follow makes a source of wake: whenever it is readable, the counter is compared with what it was.
+func (c counter) follow(wake *os.File) (source, error) {
+	last, err := readKey(c.dir, c.file, c.key)
 	if err != nil {
-		return source{}, fmt.Errorf("inotify_init1: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), name)
-	path := filepath.Join(dir, name)
-	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY|unix.IN_DELETE_SELF); err != nil {
-		file.Close()
-		return source{}, fmt.Errorf("inotify_add_watch %s: %w", path, err)
-	}
-	last, err := readKey(dir, name, key)
-	if err != nil {
-		file.Close()
+		wake.Close()
 		return source{}, err
 	}
-	return source{file, func([]byte) (Event, bool) {
-		now, err := readKey(dir, name, key)
+	return source{wake, func([]byte) (Event, bool) {
+		now, err := readKey(c.dir, c.file, c.key)
 		if err != nil {
 			return Event{}, false
 		}
@@ -129,8 +130,40 @@ func (g Group) watchCounter(dir, name, key string, e Event) (source, error) {
 		if !grown {
 			return Event{}, true
 		}
-		return e, true
+		return c.event, true
 	}}, nil
+}
+
+// watchFile wakes when the kernel says that the counter's file has changed.
+func watchFile(c counter) (source, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return source{}, fmt.Errorf("inotify_init1: %w", err)
+	}
+	wake := os.NewFile(uintptr(fd), c.file)
+	path := filepath.Join(c.dir, c.file)
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY|unix.IN_DELETE_SELF); err != nil {
+		wake.Close()
+		return source{}, fmt.Errorf("inotify_add_watch %s: %w", path, err)
+	}
+	return c.follow(wake)
+}
+
+// timerPeriod is how late a refused fork may be seen on v1. A look costs about 10 µs.
+const timerPeriod = 200 * time.Millisecond
+
+func watchTimer(c counter) (source, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return source{}, fmt.Errorf("timerfd_create: %w", err)
+	}
+	wake := os.NewFile(uintptr(fd), c.file)
+	every := unix.NsecToTimespec(timerPeriod.Nanoseconds())
+	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: every, Value: every}, nil); err != nil {
+		wake.Close()
+		return source{}, fmt.Errorf("timerfd_settime: %w", err)
+	}
+	return c.follow(wake)
 }
 
 // watchOOMv1 registers an eventfd for memory.oom_control (kernel: Documentation/admin-guide/cgroup-v1/memory.rst).
