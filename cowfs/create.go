@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // CreateOptions describe one tree.
@@ -129,7 +131,7 @@ func (t *Tree) makeDirs() error {
 	if err := unix.Mkdirat(int(t.m.run.Fd()), t.name, 0o700); err != nil {
 		return fmt.Errorf("mkdirat run/%s: %w", t.name, err)
 	}
-	dir, err := openDirAt(t.m.run, t.name)
+	dir, err := fdwalk.OpenDir(t.m.run, t.name)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (t *Tree) makeDirs() error {
 			return fmt.Errorf("mkdirat %s: %w", name, err)
 		}
 	}
-	if t.upper, err = openDirAt(dir, "upper"); err != nil {
+	if t.upper, err = fdwalk.OpenDir(dir, "upper"); err != nil {
 		return err
 	}
 	if err := t.upper.Chown(int(t.record.IDBase), int(t.record.IDBase)); err != nil {
@@ -153,7 +155,7 @@ func (t *Tree) makeDirs() error {
 
 // mount assembles the mounts that the jail gets.
 func (t *Tree) mount(skel *skeleton) error {
-	work, err := openDirAt(t.dir, "work")
+	work, err := fdwalk.OpenDir(t.dir, "work")
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,8 @@ package cowfs
 
 import (
 	"errors"
-	"strconv"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // What a caller may do next depends on which of these an error is; the text says what happened.
@@ -29,11 +30,5 @@ var (
 	ErrUnsupported = errors.New("not supported on this node")
 )
 
-// quote makes a hostile string safe to print and short enough for a log line.
-func quote(s string) string {
-	const limit = 128
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	return strconv.QuoteToASCII(s)
-}
+// quote makes a hostile string safe to print.
+func quote(s string) string { return fdwalk.Quote(s) }

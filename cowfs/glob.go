@@ -11,6 +11,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // Bounds of one Glob: a workspace may hold anything.
@@ -70,7 +72,10 @@ func (g *globber) walk(dir *os.File, prefix string, depth int) error {
 	if err := g.ctx.Err(); err != nil {
 		return fmt.Errorf("%w: looking for outputs took too long: %w", ErrTooLarge, err)
 	}
-	names, err := readNames(dir, globEntries-g.seen)
+	names, err := fdwalk.Names(dir, globEntries-g.seen)
+	if errors.Is(err, fdwalk.ErrTooMany) {
+		return fmt.Errorf("%w: more than %d entries", ErrTooLarge, globEntries)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 const (
@@ -87,13 +89,13 @@ func (s *sweeper) loop() {
 // sweep empties the trash. Its entries are taken in batches, as many as the list of one read.
 func (s *sweeper) sweep() error {
 	const batch = 1024
-	dir, err := openDirAt(s.trash, ".")
+	dir, err := fdwalk.OpenDir(s.trash, ".")
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	for {
-		names, err := firstNames(dir, batch)
+		names, err := fdwalk.FirstNames(dir, batch)
 		if err != nil || len(names) == 0 {
 			return err
 		}
@@ -158,13 +160,13 @@ func (r *remover) remove(dir *os.File, name string, depth int) (bool, error) {
 
 func (r *remover) empty(dir *os.File, name string, depth int) (bool, error) {
 	const batch = 4096
-	sub, err := openDirAt(dir, name)
+	sub, err := fdwalk.OpenDir(dir, name)
 	if err != nil {
 		return false, err
 	}
 	defer sub.Close()
 	for {
-		names, err := firstNames(sub, batch)
+		names, err := fdwalk.FirstNames(sub, batch)
 		if err != nil {
 			return false, err
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // idRange is how many ids a slot maps.
@@ -43,12 +45,12 @@ func (m *Manager) skeleton(slot, idBase uint32) (*skeleton, error) {
 		return s, nil
 	}
 	name := fmt.Sprintf("%d-%s", slot, m.node.version(idBase))
-	dir, err := openDirAt(m.skel, name)
+	dir, err := fdwalk.OpenDir(m.skel, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := m.buildSkeleton(name, idBase); err != nil {
 			return nil, fmt.Errorf("build skeleton of slot %d: %w", slot, err)
 		}
-		dir, err = openDirAt(m.skel, name)
+		dir, err = fdwalk.OpenDir(m.skel, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open skeleton of slot %d: %w", slot, err)
@@ -125,7 +127,7 @@ func fillSkeleton(root *os.Root, entries []skelEntry, idBase int) error {
 // dropOldSkeletons gets rid of earlier versions and half-built ones. The slot is free, so no jail uses them. What cannot
 // be removed now is found again at the next start.
 func (m *Manager) dropOldSkeletons(slot uint32, keep string) {
-	names, err := readNames(m.skel, 1<<16)
+	names, err := fdwalk.Names(m.skel, 1<<16)
 	if err != nil {
 		m.sweeper.failed(err)
 		return

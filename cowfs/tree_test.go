@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 func TestCreateMakesTheTreeOfAJobAndDiscardLeavesNothing(t *testing.T) {
@@ -282,11 +284,11 @@ func TestDiskUsageAndDiscardOfADeepTree(t *testing.T) {
 	m := newManager(t, nil)
 	tree := create(t, m, CreateOptions{})
 	const depth = 3000
-	dir, err := openDirAt(tree.Root(), "workspace")
+	dir, err := fdwalk.OpenDir(tree.Root(), "workspace")
 	must(t, err)
 	for range depth {
 		must(t, unix.Mkdirat(int(dir.Fd()), "d", 0o000))
-		sub, err := openDirAt(dir, "d")
+		sub, err := fdwalk.OpenDir(dir, "d")
 		must(t, err)
 		dir.Close()
 		dir = sub

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // DiskUsage tells what the job's writes occupy: bytes of disk blocks and inodes. It may run beside the jail; what the jail
@@ -15,9 +17,8 @@ func (t *Tree) DiskUsage(ctx context.Context) (bytes, inodes int64, err error) {
 		return 0, 0, fmt.Errorf("disk usage: tree is not mounted")
 	}
 	u := usage{ctx: ctx, linked: map[uint64]bool{}}
-	walk := newWalk(t.upper)
-	defer walk.close()
-	err = walk.each(u.visit)
+	var walk fdwalk.Walk
+	err = walk.Each(t.upper, u.visit)
 	return u.bytes, u.inodes, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/fdwalk"
 )
 
 // WriteFile puts a file into the tree: whole and with its owner, or not at all. uid and gid are jail ids. A relative path
@@ -150,7 +152,7 @@ func (t *Tree) mkdirAll(rel string, mode os.FileMode, uid, gid uint32) (*os.File
 		return nil, fmt.Errorf("mkdirat %s: %w", quote(name), err)
 	}
 	// O_NOFOLLOW: should the jail have swapped it meanwhile, this fails instead of changing something else.
-	made, err := openDirAt(above, name)
+	made, err := fdwalk.OpenDir(above, name)
 	if err != nil {
 		return nil, err
 	}
