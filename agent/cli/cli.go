@@ -27,6 +27,15 @@ type Options struct {
 	// The agent command: its flags, and what runs it. Without RunAgent there is no such command.
 	AgentFlags []cli.Flag
 	RunAgent   func(*cli.Context) error
+
+	// Configured reads what doctor needs of the agent's configuration, by the flags --config, --backend and --state.
+	Configured func(*cli.Context) (Configured, error)
+}
+
+// Configured is how the agent of this node is set.
+type Configured struct {
+	Backend string // jail mode: syd or minimal
+	State   string // directory
 }
 
 // Main runs the command line args and answers the exit code.

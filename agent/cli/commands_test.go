@@ -108,11 +108,18 @@ func TestDoctor(t *testing.T) {
 	if want := map[bool]int{true: 0, false: 1}[d.CanRun]; code != want || d.Mode != "syd" || !d.Agent.Reached {
 		t.Errorf("exit code %d, diagnosis %+v", code, d)
 	}
-	_, stdout, _ = f.tolbooth(t, "", "doctor", "--jail", "minimal", "--state", t.TempDir())
+	_, stdout, _ = f.tolbooth(t, "", "doctor", "--backend", "minimal", "--state", t.TempDir())
 	for _, want := range []string{"LAYER", "ptrace", "MODE", "minimal", "LANGUAGE", "flush is late", "mode minimal, which"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
+	}
+}
+
+func TestDoctorOfAWrongConfiguration(t *testing.T) {
+	code, _, stderr := tolbooth(t, nil, "", "doctor", "--backend", "docker")
+	if code != 1 || !strings.Contains(stderr, "syd, minimal") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }
 

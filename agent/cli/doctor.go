@@ -23,8 +23,9 @@ func (t *tool) doctorCommand() *cli.Command {
 		Description: "doctor tries everything on this machine, with the rights of who calls it: run it as the agent runs.\n" +
 			"It changes nothing, leaves nothing behind and needs no running agent; one that runs is asked for its health too.",
 		Flags: withCommon(
-			&cli.StringFlag{Name: "jail", Usage: "the jail `MODE` that must work: syd or minimal (environment: SANDBOX_BACKEND; default: syd)"},
-			&cli.StringFlag{Name: "state", Value: "/var/lib/tolbooth", Usage: "the agent's state `DIRECTORY`"},
+			&cli.StringFlag{Name: "config", EnvVars: []string{"TOLBOOTH_CONFIG"}, Usage: "the agent's configuration `FILE`"},
+			&cli.StringFlag{Name: "backend", EnvVars: []string{"SANDBOX_BACKEND"}, Usage: "the jail `MODE` that must work: syd or minimal", DefaultText: "the agent's, syd"},
+			&cli.StringFlag{Name: "state", EnvVars: []string{"TOLBOOTH_STATE"}, Usage: "the agent's state `DIRECTORY`", DefaultText: "/var/lib/tolbooth"},
 		),
 		Action: t.doctor,
 	}
@@ -48,16 +49,17 @@ func (t *tool) doctor(c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	d := diagnosis{Mode: cmp.Or(c.String("jail"), t.Getenv("SANDBOX_BACKEND"), "syd")}
-	if d.Mode != "syd" && d.Mode != "minimal" {
-		return usagef("doctor: there is no jail mode %q; there are syd and minimal", d.Mode)
+	node, err := t.Configured(c)
+	if err != nil {
+		return &exitError{code: 1, err: fmt.Errorf("configuration: %w", err)}
 	}
+	d := diagnosis{Mode: node.Backend}
 	agent, err := t.askAgent(c)
 	if err != nil {
 		return err
 	}
 	d.Agent = agent
-	d.Node = probe.Run(c.Context, probe.Options{StateDir: c.String("state")})
+	d.Node = probe.Run(c.Context, probe.Options{StateDir: node.State})
 	d.CanRun = d.Node.Modes[d.Mode].Available
 
 	if c.Bool(flagJSON) {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/urfave/cli/v2"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 )
@@ -166,6 +169,12 @@ func tolbooth(t *testing.T, env map[string]string, stdin string, args ...string)
 		Stdout:  &out,
 		Stderr:  &errs,
 		Getenv:  func(name string) string { return env[name] },
+		Configured: func(c *cli.Context) (Configured, error) {
+			if c.String("backend") == "docker" {
+				return Configured{}, errors.New("SANDBOX_BACKEND: not one of: syd, minimal")
+			}
+			return Configured{Backend: cmp.Or(c.String("backend"), "syd"), State: c.String("state")}, nil
+		},
 	})
 	return code, out.String(), errs.String()
 }

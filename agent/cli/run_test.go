@@ -84,7 +84,6 @@ func TestWrongUsage(t *testing.T) {
 		{"kill a b", "exactly one job id"},
 		{"ps x", "takes no arguments"},
 		{"ps --limit 0", "at least 1"},
-		{"doctor --jail docker", "syd and minimal"},
 		{"version x", "takes no arguments"},
 		{"frobnicate", "no command"},
 		{"agent", "no command"}, // main hands it in; without it there is none
