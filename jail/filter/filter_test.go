@@ -7,8 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
+
+func TestMain(m *testing.M) { hosttest.Main(m) }
 
 func mustDefault(t testing.TB) policy.Policy {
 	t.Helper()

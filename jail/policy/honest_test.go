@@ -41,7 +41,7 @@ const honest = `
 	sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg setsockopt getsockopt
 	clone ioctl prctl arch_prctl seccomp personality getrandom mknod mknodat creat
 	landlock_create_ruleset landlock_add_rule landlock_restrict_self
-	uretprobe
+	uretprobe uprobe
 `
 
 func TestHonestCallsAreAllowed(t *testing.T) {
