@@ -14,19 +14,19 @@ kernel=${KERNEL:-$(awk '!/^#/ && NF {print $1; exit}' "$here/kernels.txt")}
 command -v qemu-system-x86_64 >/dev/null || { echo "qemu-system-x86_64 is missing: make deps" >&2; exit 2; }
 
 image=$("$here/image.sh" "$kernel")
-job=$(mktemp -d)
-stage=$repo/build/vm
+# A stage of its own: two runs at a time must not replace each other's binaries.
+job=$(mktemp -d) stage=$(mktemp -d)
 qemu= reader=
 # QEMU is a child of this script alone; ending it ends the guest and with it everything the tests made.
 cleanup() {
   if [ -n "$qemu" ]; then kill "$qemu" 2>/dev/null && wait "$qemu" 2>/dev/null; fi
   if [ -n "$reader" ]; then kill "$reader" 2>/dev/null && wait "$reader" 2>/dev/null; fi
-  rm -rf --one-file-system "$job"
+  rm -rf --one-file-system "$job" "$stage"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-"$here/build-tests.sh" "$stage"
+"$here/build-tests.sh" "$stage" "$@"
 {
   echo "TOLBOOTH_VM_LOGS=/mnt/job/logs"
   echo "TOLBOOTH_ALONE=1" # nothing else runs there: whatever is left over is the tests'
