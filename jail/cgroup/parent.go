@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -20,7 +19,18 @@ type Parent struct {
 	mkdir   func(string) error // tests fill in what the kernel would
 }
 
-var nameRule = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+// validName reports whether name is one path element of at most 128 letters, digits, and .-_ except at its start. By hand:
+// tolbooth-jail links this package, and compiling a pattern took 0.8 ms at the start of each of a jail's three processes.
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+		if !plain && (i == 0 || c != '.' && c != '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 128
+}
 
 // OpenParent makes the group name (such as tb-1a2b) below the calling process's own group, or takes it over when
 // a former agent left it. Limits set on the own group, a pod's for instance, thus hold for all jobs together.
@@ -41,7 +51,7 @@ func OpenParent(name string, mine ...int) (*Parent, error) {
 }
 
 func openParent(o own, name string, mkdir func(string) error, mine []int) (*Parent, error) {
-	if !nameRule.MatchString(name) {
+	if !validName(name) {
 		return nil, fmt.Errorf("bad group name %.128q", name)
 	}
 	h := &home{dir: filepath.Join(o.Unified, name+homeSuffix)}
@@ -74,7 +84,7 @@ func (p *Parent) Group() Group { return p.group }
 
 // Create makes the group of one job. It is an error when it exists: what is in it belongs to someone else.
 func (p *Parent) Create(name string) (Group, error) {
-	if !nameRule.MatchString(name) {
+	if !validName(name) {
 		return Group{}, fmt.Errorf("create cgroup: bad group name %.128q", name)
 	}
 	g := p.group.child(name)
@@ -110,7 +120,7 @@ func (p *Parent) Children() ([]string, error) {
 
 // Open returns the group of a job that Create made, in this process or a former one.
 func (p *Parent) Open(name string) (Group, error) {
-	if !nameRule.MatchString(name) {
+	if !validName(name) {
 		return Group{}, fmt.Errorf("open cgroup: bad group name %.128q", name)
 	}
 	g := p.group.child(name)
