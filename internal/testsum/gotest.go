@@ -55,7 +55,7 @@ func (r *result) failed() bool {
 			return true
 		}
 	}
-	return r.Failed > 0
+	return false
 }
 
 // consume reads the events of a run to its end.
@@ -132,7 +132,7 @@ func (c *consumer) endPackage(e event, o outcome) {
 			delete(c.output, k)
 		}
 	}
-	short := strings.TrimPrefix(e.Package, "github.com/tolbooth-dev/tolbooth/")
+	short := strings.TrimPrefix(e.Package, module+"/")
 	switch {
 	case o == fail:
 		fmt.Fprintf(c.out, "FAIL %s: %d passed, %d failed, %d skipped, %.1f s\n", short, n[pass], max(n[fail], 1), n[skip], e.Elapsed)

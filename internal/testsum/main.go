@@ -3,7 +3,7 @@
 // "N passed, N failed, N skipped".
 //
 //	testsum run -name unit -- ./...             go test -json with these arguments; one line a package
-//	testsum vm -name vm -- integration/vm/run.sh   a command that ends with a line "…: N passed, N failed, N skipped"
+//	testsum vm -name vm -- integration/vm/run.sh   a command that runs tests in a virtual machine
 //	testsum report -need unit,vm -max-skips 3   add up, print, judge
 //
 // Results are kept in -dir (build/test), one file a run, so that runs made by separate make targets add up. It needs no
@@ -38,6 +38,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("testsum "+args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "build/test", "where results are kept")
 	name := flags.String("name", "", "name of this run")
+	logs := flags.String("logs", "build/vm-logs", "vm: where the command leaves the log of each package")
 	need := flags.String("need", "", "report: runs that must have been made, separated by commas")
 	skips := flags.String("skips", "", "report: files of recorded skips, separated by commas (default: DIR/skips)")
 	maxSkips := flags.Int("max-skips", -1, "report: fail when more tests were skipped")
@@ -51,7 +52,7 @@ func run(args []string) error {
 	case "run":
 		return runGo(*dir, *name, flags.Args())
 	case "vm":
-		return runVM(*dir, *name, flags.Args())
+		return runVM(*dir, *name, *logs, flags.Args())
 	case "report":
 		files := []string{*dir + "/skips"}
 		if *skips != "" {

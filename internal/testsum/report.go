@@ -56,12 +56,6 @@ func add(runs []result, reasons []recorded) summary {
 		for key, o := range r.Tests {
 			merged.set(key, o)
 		}
-		s.passed += r.Passed
-		s.failed += r.Failed
-		s.skipped += r.Skipped
-		if r.Failed > 0 {
-			s.failures = append(s.failures, fmt.Sprintf("%d in run %s (above)", r.Failed, r.Name))
-		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(merged.Tests)) {
 		switch merged.Tests[key] {
@@ -79,7 +73,7 @@ func add(runs []result, reasons []recorded) summary {
 			}
 		}
 	}
-	// A reason counts unless its test ran in another run. Tests that are not known by name ran in the VM.
+	// A reason counts unless its test ran in another run.
 	for _, r := range reasons {
 		if ranSomewhere(merged, r) {
 			continue

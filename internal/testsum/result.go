@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// outcome of one test. A test that ran twice, with and without root, counts once: the higher one stands.
+// outcome of one test. A test that ran twice, with and without root, here and in the VM, counts once: the highest stands.
 type outcome int
 
 const (
@@ -20,8 +20,6 @@ const (
 type result struct {
 	Name  string
 	Tests map[string]outcome // "package Test/sub"
-	// Counts of tests that ran where testsum does not see them one by one.
-	Passed, Failed, Skipped int
 }
 
 func (r *result) set(key string, o outcome) { r.Tests[key] = max(r.Tests[key], o) }

@@ -54,22 +54,22 @@ func TestConsume(t *testing.T) {
 }
 
 func TestAddCountsATestOnce(t *testing.T) {
-	unit := result{Name: "unit", Tests: map[string]outcome{"m/a X": skip, "m/a Y": skip, "m/a Z": pass, "m/a Bare": skip}}
+	unit := result{Name: "unit", Tests: map[string]outcome{"m/a X": skip, "m/a Y": skip, "m/a Z": pass, "m/a Bare": skip, "m/a V": skip}}
 	root := result{Name: "root", Tests: map[string]outcome{"m/a X": pass, "m/a Y": skip}}
-	vm := result{Name: "vm", Passed: 10, Skipped: 1}
-	reasons := []recorded{{"kernel", "needs 9.9", "m/a", "Y"}, {"root", "needs uid 0", "m/a", "X"}, {"quota", "none", "m/q", "InVM"}}
+	vm := result{Name: "vm", Tests: map[string]outcome{"m/a V": pass, "m/a W": pass}}
+	reasons := []recorded{{"kernel", "needs 9.9", "m/a", "Y"}, {"root", "needs uid 0", "m/a", "X"}, {"cgroup v2", "none", "m/a", "V"}}
 	s := add([]result{unit, root, vm}, reasons)
-	if s.passed != 12 || s.failed != 0 || s.skipped != 3 {
+	if s.passed != 4 || s.failed != 0 || s.skipped != 2 {
 		t.Errorf("%d passed, %d failed, %d skipped", s.passed, s.failed, s.skipped)
 	}
-	want := []string{"kernel: needs 9.9 (m/a Y)", "quota: none (m/q InVM)"}
+	want := []string{"kernel: needs 9.9 (m/a Y)"}
 	if !slices.Equal(s.skips, want) {
 		t.Errorf("skips %q, want %q", s.skips, want)
 	}
 	if len(s.problems) != 1 || !strings.Contains(s.problems[0], "m/a Bare") {
 		t.Errorf("problems %q", s.problems)
 	}
-	if !strings.HasSuffix(s.text(), "12 passed, 0 failed, 3 skipped\n") {
+	if !strings.HasSuffix(s.text(), "4 passed, 0 failed, 2 skipped\n") {
 		t.Errorf("text %q", s.text())
 	}
 }
@@ -87,7 +87,7 @@ func TestReportJudges(t *testing.T) {
 		{"no bound", []result{ok}, "unit", -1, false},
 		{"over the bound", []result{ok}, "unit", 0, true},
 		{"a run is missing", []result{ok}, "vm", 1, true},
-		{"a failure", []result{ok, {Name: "vm", Failed: 1}}, "unit", 1, true},
+		{"a failure", []result{ok, {Name: "vm", Tests: map[string]outcome{"m/a X": fail}}}, "unit", 1, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,15 +108,33 @@ func TestReportJudges(t *testing.T) {
 	}
 }
 
-func TestVMWithoutCountsIsAFailure(t *testing.T) {
+func TestVM(t *testing.T) {
+	logs := t.TempDir()
+	log := "=== RUN   TestA\n--- PASS: TestA (0.01s)\n    --- SKIP: TestA/sub (0.00s)\n"
+	if err := os.WriteFile(filepath.Join(logs, "jail-cgroup.log"), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const head = "echo '=== ./jail/cgroup'; "
 	for script, fails := range map[string]bool{
-		"echo 'VM 6.1: 5 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":         false,
-		"echo 'VM 6.1: 5 passed, 0 failed, 1 skipped (6.1.0, 9 s)'; exit 1": true,
-		"echo 'VM 6.1: 5 passed, 2 failed, 1 skipped (6.1.0, 9 s)'":         true,
-		"echo all good": true,
+		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":         false,
+		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'; exit 1": true,
+		head + "echo 'VM 6.1: 1 passed, 1 failed, 1 skipped (6.1.0, 9 s)'":         true,
+		head + "echo 'VM 6.1: 7 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":         true,
+		"echo 'VM 6.1: 0 passed, 0 failed, 0 skipped (6.1.0, 9 s)'":                true,
+		"echo all good":             true,
+		"echo '=== ./jail/missing'": true,
 	} {
-		if err := runVM(t.TempDir(), "vm", []string{"bash", "-c", script}); (err != nil) != fails {
+		dir := t.TempDir()
+		err := runVM(dir, "vm", logs, []string{"bash", "-c", script})
+		if (err != nil) != fails {
 			t.Errorf("%s: error %v, want one: %v", script, err, fails)
+		}
+		if fails {
+			continue
+		}
+		runs, err := load(dir)
+		if err != nil || len(runs) != 1 || runs[0].Tests[module+"/jail/cgroup TestA"] != pass || runs[0].Tests[module+"/jail/cgroup TestA/sub"] != skip {
+			t.Errorf("kept %+v, %v", runs, err)
 		}
 	}
 }
