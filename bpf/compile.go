@@ -37,20 +37,24 @@ type span struct {
 func compile(p Policy) (*compiled, error) {
 	own := map[netip.Prefix][]span{}
 	for _, r := range p.Allow {
-		key := widen(r.Prefix)
-		own[key] = append(own[key], span{r.Low, r.High, r.Protocols, 0})
+		own[r.Prefix] = append(own[r.Prefix], span{r.Low, r.High, r.Protocols, 0})
 	}
 	for _, r := range p.Deny {
-		key := widen(r.Prefix)
-		own[key] = append(own[key], span{r.Low, r.High, 0, r.Protocols})
+		own[r.Prefix] = append(own[r.Prefix], span{r.Low, r.High, 0, r.Protocols})
+	}
+	// IPv4 lives inside the IPv6 space of the trie. An entry for all of it, if only an empty one, keeps a rule for ::/0 from
+	// speaking about IPv4.
+	if all := netip.PrefixFrom(netip.IPv4Unspecified(), 0); len(own) > 0 && own[all] == nil {
+		own[all] = []span{}
 	}
 	prefixes := make([]netip.Prefix, 0, len(own))
 	for prefix := range own {
 		prefixes = append(prefixes, prefix)
 	}
-	// Wider prefixes sort before those they contain, so that a stack holds exactly the ones around the current prefix.
+	// The families one after the other, and wider prefixes before those they contain: then a stack holds exactly the ones
+	// around the current prefix.
 	slices.SortFunc(prefixes, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits())
+		return cmp.Or(a.Addr().BitLen()-b.Addr().BitLen(), a.Addr().Compare(b.Addr()), a.Bits()-b.Bits())
 	})
 	type level struct {
 		prefix netip.Prefix
@@ -71,7 +75,7 @@ func compile(p Policy) (*compiled, error) {
 		stack = append(stack, level{prefix, spans})
 		ports, err := portsOf(spans)
 		if err != nil {
-			return nil, fmt.Errorf("rules for %s: %w", narrow(prefix), err)
+			return nil, fmt.Errorf("rules for %s: %w", prefix, err)
 		}
 		list, ok := known[ports]
 		if !ok {
@@ -79,7 +83,7 @@ func compile(p Policy) (*compiled, error) {
 			known[ports] = list
 			out.lists = append(out.lists, ports)
 		}
-		out.prefixes = append(out.prefixes, compiledPrefix{prefix, list})
+		out.prefixes = append(out.prefixes, compiledPrefix{widen(prefix), list})
 	}
 	out.digest = out.sum()
 	return out, nil
@@ -152,12 +156,4 @@ func (c *compiled) sum() [sha256.Size]byte {
 		h.Write([]byte{0xff, 0xff}) // no range starts with these protocol bits: ends the list
 	}
 	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// narrow undoes widen, for messages.
-func narrow(p netip.Prefix) netip.Prefix {
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
-		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p
 }

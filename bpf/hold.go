@@ -81,7 +81,7 @@ func (e *Egress) writePolicy(id uint32, c *compiled) (*heldPolicy, error) {
 	for _, p := range c.prefixes {
 		key := egressRuleKey{Prefixlen: uint32(32 + p.prefix.Bits()), Policy: id, Addr: addrOf(p.prefix.Addr())}
 		if err := e.objects.TbRules.Put(key, p.list); err != nil {
-			return held, fmt.Errorf("prefix %s: %w", narrow(p.prefix), err)
+			return held, fmt.Errorf("prefix %s: %w", p.prefix, err)
 		}
 		held.keys = append(held.keys, key)
 	}

@@ -9,7 +9,13 @@ import (
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-func TestMain(m *testing.M) { hosttest.Main(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv("TOLBOOTH_BPF_DIAL"); spec != "" {
+		dialAsChild(spec)
+		return
+	}
+	hosttest.Main(m)
+}
 
 // unifiedCgroup is where the v2 hierarchy is mounted, as the kernel says.
 func unifiedCgroup(t testing.TB) string {

@@ -41,6 +41,8 @@ func (r Rule) check() error {
 		return fmt.Errorf("rule without an address")
 	case r.Prefix != r.Prefix.Masked():
 		return fmt.Errorf("rule %s has bits set after its prefix length", r.Prefix)
+	case r.Prefix.Addr().Is4In6():
+		return fmt.Errorf("rule %s is an IPv4 network in IPv6 writing", r.Prefix)
 	case r.Low > r.High:
 		return fmt.Errorf("rule %s has ports %d-%d the wrong way round", r.Prefix, r.Low, r.High)
 	case r.Protocols == 0 || r.Protocols&^AllProtocols != 0:

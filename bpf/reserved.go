@@ -39,19 +39,17 @@ func prefixes(list ...string) []netip.Prefix {
 // reservedSet gives each reserved prefix its rule. A lookup finds the longest prefix only, so a node prefix within a
 // metadata prefix says metadata too.
 func reservedSet(metadata, node []netip.Prefix) (map[netip.Prefix]egressRule, error) {
-	out := map[netip.Prefix]egressRule{}
+	// IPv4 lives inside the IPv6 space of the trie: the entry for all of it keeps a wide IPv6 prefix from covering it.
+	out := map[netip.Prefix]egressRule{widen(netip.PrefixFrom(netip.IPv4Unspecified(), 0)): egressRuleRULE_ALLOW}
 	for _, p := range slices.Concat(metadata, node, unroutable()) {
-		if !p.IsValid() || p != p.Masked() {
+		if !p.IsValid() || p != p.Masked() || p.Addr().Is4In6() {
 			return nil, fmt.Errorf("reserved prefix %s is not a network", p)
 		}
 		out[widen(p)] = egressRuleRULE_NODE
 	}
-	for p := range out {
-		if slices.ContainsFunc(metadata, func(m netip.Prefix) bool {
-			m = widen(m)
-			return m.Bits() <= p.Bits() && m.Contains(p.Addr())
-		}) {
-			out[p] = egressRuleRULE_METADATA
+	for _, p := range slices.Concat(metadata, node, unroutable()) {
+		if slices.ContainsFunc(metadata, func(m netip.Prefix) bool { return m.Bits() <= p.Bits() && m.Contains(p.Addr()) }) {
+			out[widen(p)] = egressRuleRULE_METADATA
 		}
 	}
 	return out, nil

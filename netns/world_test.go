@@ -55,6 +55,7 @@ func newWorld(t testing.TB, hook bpf.Hook) *world {
 	t.Cleanup(func() { w.outside.Close() })
 	w.wire()
 	w.listen()
+	w.settle()
 
 	var problems []Problem
 	var err error
@@ -136,7 +137,11 @@ func (w *world) wire() {
 		check(t, out.AddrAdd(down, addr))
 	}
 	for _, a := range []string{allowed4 + "/32", denied4 + "/32", metadata4 + "/32", allowed6 + "/128", denied6 + "/128", metadata6 + "/128"} {
-		check(t, out.AddrAdd(lo, must(netlink.ParseAddr(a))(t)))
+		addr := must(netlink.ParseAddr(a))(t)
+		if addr.IP.To4() == nil {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		check(t, out.AddrAdd(lo, addr))
 	}
 	// Without link-local addresses there is no duplicate detection, which would hold up the first packet here, outside of
 	// what is tested.
@@ -148,6 +153,19 @@ func (w *world) wire() {
 		_, all, _ := net.ParseCIDR(map[bool]string{true: "::/0", false: "0.0.0.0/0"}[strings.Contains(gw, ":")])
 		check(t, netlink.RouteAdd(&netlink.Route{LinkIndex: up.Attrs().Index, Gw: net.ParseIP(gw), Dst: all}))
 	}
+}
+
+// settle waits until the node reaches the outside over IPv6: the kernel tells a new pair's carrier to IPv6 up to a second
+// late, which has nothing to do with what is tested.
+func (w *world) settle() {
+	for range 50 {
+		c, err := net.DialTimeout("tcp", "["+allowed6+"]:443", 100*time.Millisecond)
+		if err == nil {
+			c.Close()
+			return
+		}
+	}
+	w.t.Fatal("the node does not reach the outside")
 }
 
 // in runs fn on a thread in ns.

@@ -50,7 +50,7 @@ static __noinline enum rule judge_form(__u32 id, const struct addr *a, __u32 bit
 	__u32 i;
 
 	found = bpf_map_lookup_elem(&tb_reserved, &reserved);
-	if (found)
+	if (found && *found != RULE_ALLOW)
 		return *found;
 	policy = bpf_map_lookup_elem(&tb_policies, &id);
 	if (!policy || policy->mode == MODE_NONE)
