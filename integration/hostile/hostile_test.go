@@ -5,6 +5,7 @@ import (
 	"embed"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-//go:embed *.py *.c
+//go:embed *.py testdata/*.c
 var programs embed.FS
 
 func TestMain(m *testing.M) { hosttest.Main(m) }
@@ -33,7 +34,7 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{id: "A7", file: "a07_i386.c", held: 1},
+	{id: "A7", file: "testdata/a07_i386.c", held: 1},
 	{id: "A10", file: "a10_io_uring.py", held: 3, rules: []string{"syscall.io_uring_setup"}},
 	{id: "A11", file: "a11_userns.py", held: 11, rules: []string{"syscall.unshare"}},
 	{id: "A15", file: "a15_listener.py", held: 7, rules: []string{"syscall.seccomp"}},
@@ -54,7 +55,7 @@ func TestAttacks(t *testing.T) {
 	a := harness.Start(t, harness.Options{})
 	o := newOracle(t, a)
 	for _, at := range attacks {
-		t.Run(at.id+"_"+strings.TrimSuffix(at.file, ".py"), func(t *testing.T) {
+		t.Run(at.id+"_"+strings.TrimSuffix(path.Base(at.file), ".py"), func(t *testing.T) {
 			start := time.Now()
 			res := a.Run(request(t, at))
 			took := time.Since(start)
