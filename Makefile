@@ -80,7 +80,9 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 bench: build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail (root)
 	go test -run '^$$' -bench . -timeout 30m $(AS_ROOT) ./integration/bench
 
-demo: deps build ## run a few jobs in real jails and show what comes back (root)
+demo: ## build, then run a few jobs in real jails and show what comes back (root)
+	@.ci/deps build
+	@$(MAKE) --no-print-directory build
 	integration/demo.sh
 
 image: build ## build/tolbooth-image.tar, an OCI image archive, without a container engine
