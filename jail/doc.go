@@ -13,7 +13,8 @@
 // becomes the agent's child and is waited for here. Only children in the wardens' own process groups are waited for, so
 // others of the agent are left alone. Privileges: root; kernel 5.15, cgroup v2 mounted (hybrid is enough).
 //
-// Lifetime: a Prepared ends by Start or Close, a Process by itself or by Cancel; Launcher.Close only drops the sealed copy. A
+// Lifetime: a Prepared ends by Start or Close, a Process by itself or by Cancel; Launcher.Wait waits
+// for the last warden, Launcher.Close only drops the sealed copy. A
 // warden outlives the agent and finishes its job. Concurrency: a Launcher and a Process may be used by many goroutines, a
 // Prepared by one.
 package jail

@@ -53,6 +53,7 @@ func newSite(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		launcher.Wait()
 		if err := parent.Close(); err != nil {
 			t.Error(err)
 		}

@@ -5,13 +5,15 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // Launcher starts jails from one sealed copy of tolbooth-jail.
 type Launcher struct {
-	binary *os.File // read-only: with a writable descriptor open, execve would say ETXTBSY
+	binary  *os.File       // read-only: with a writable descriptor open, execve would say ETXTBSY
+	wardens sync.WaitGroup // not yet reaped
 }
 
 // NewLauncher copies the binary at path into memory and seals it: what runs as root from now on is what was there at start,
@@ -42,7 +44,7 @@ func NewLauncher(path string) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reopen the sealed copy: %w", err)
 	}
-	return &Launcher{binary}, nil
+	return &Launcher{binary: binary}, nil
 }
 
 // executableMemory makes a memfd. Since kernel 6.3 it must say that it will be executed; before, the flag is unknown.
@@ -57,6 +59,9 @@ func executableMemory() (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), "tolbooth-jail"), nil
 }
+
+// Wait returns when every warden that this Launcher started has ended and is reaped.
+func (l *Launcher) Wait() { l.wardens.Wait() }
 
 // Close drops the copy. Jails that run are not affected.
 func (l *Launcher) Close() error { return l.binary.Close() }

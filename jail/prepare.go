@@ -136,22 +136,22 @@ func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 func (w *wardenProcess) ask(ctx context.Context, m wire.Message, files []*os.File, wanted func(wire.Message) bool) error {
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.Interrupt() })
 	reply, err := w.exchange(m, files)
-	if err == nil && wanted(reply) && stop() {
+	if stop() && err == nil && wanted(reply) {
 		return nil
 	}
-	stop()
+	cleared := w.discard()
 	switch reply := reply.(type) {
 	case *wire.Failed:
 		err = &StartError{reply.Step, reply.Errno, reply.Detail}
 	case *wire.Ended:
 		err = startErrorOf(reply)
+	default:
+		err = &StartError{Step: "warden", Detail: w.epitaph(err)}
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("start jail: %w", context.Cause(ctx))
-	} else if _, ok := errors.AsType[*StartError](err); !ok {
-		err = fmt.Errorf("start jail: the warden died: %w %s", err, w.lastWords())
 	}
-	return errors.Join(err, w.discard())
+	return errors.Join(err, cleared)
 }
 
 func (w *wardenProcess) exchange(m wire.Message, files []*os.File) (wire.Message, error) {

@@ -54,8 +54,9 @@ func (p *Process) tell(m wire.Message) error {
 	}
 }
 
-// Wait returns how the run ended, when nothing is left of it. If the warden died, that is the Cause. An error means that ctx
-// ended first, or that something could not be cleared up.
+// Wait returns how the run ended, when no process of the jail is left; the warden itself may take some milliseconds more,
+// and Launcher.Wait waits for it. If the warden died, that is the Cause. An error means that ctx ended first, or that
+// something could not be cleared up.
 func (p *Process) Wait(ctx context.Context) (Exit, error) {
 	select {
 	case <-p.done:
@@ -67,7 +68,6 @@ func (p *Process) Wait(ctx context.Context) (Exit, error) {
 
 // await reads until the warden has reported and ended.
 func (p *Process) await() {
-	defer close(p.done)
 	reply, err := p.warden.conn.Recv(0)
 	if ended, ok := reply.Message.(*wire.Ended); ok {
 		err = json.Unmarshal(ended.Exit, &p.exit)
@@ -75,11 +75,13 @@ func (p *Process) await() {
 		err = fmt.Errorf("it sent %T", reply.Message)
 	}
 	if err != nil {
-		p.exit = Exit{Cause: CauseLost, Step: "warden", Error: fmt.Sprintf("the warden died: %v %s", err, p.warden.lastWords())}
 		p.err = p.warden.discard()
+		p.exit = Exit{Cause: CauseLost, Step: "warden", Error: p.warden.epitaph(err)}
+		close(p.done)
 		return
 	}
-	p.err = p.warden.reap()
+	close(p.done)       // the warden reports when its jail is empty
+	_ = p.warden.reap() // nothing of the jail can be left; the warden kept no one else
 }
 
 func startErrorOf(ended *wire.Ended) error {

@@ -3,6 +3,7 @@ package jail
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -23,8 +24,8 @@ type wardenProcess struct {
 	group  cgroup.Group
 	stderr *os.File // memory: what the roles printed before they crashed, if they did
 
-	once    sync.Once
-	reapErr error
+	reaped    func() error // once; every call has its result
+	lastWords string       // valid once reaped
 }
 
 // start runs the warden role in a session of its own, away from signals to the agent's. Nothing of the agent's environment
@@ -43,6 +44,11 @@ func (l *Launcher) start(group cgroup.Group) (*wardenProcess, error) {
 	if err := w.spawn(l.binary, theirs); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	l.wardens.Add(1)
+	w.reaped = sync.OnceValue(func() error {
+		defer l.wardens.Done()
+		return w.bury()
+	})
 	return w, nil
 }
 
@@ -82,22 +88,22 @@ func (w *wardenProcess) spawn(binary, control *os.File) error {
 	return nil
 }
 
-// reap kills what is left of the jail and waits for the warden, and for its init if that became the agent's child. Both are
-// in the warden's process group, and no other child of the agent is.
+// reap waits for the warden and everything in its jail; an error says what is left.
 //
 // Preconditions: the warden is ending, or has been killed.
-func (w *wardenProcess) reap() error {
-	w.once.Do(func() {
-		killErr := w.group.Kill()
-		for {
-			_, err := unix.Wait4(-w.pid, nil, unix.WALL, nil)
-			if err != nil && err != unix.EINTR {
-				break // ECHILD: all are reaped
-			}
+func (w *wardenProcess) reap() error { return w.reaped() }
+
+// bury kills what is left of the jail and waits for the warden, and for its init if that became the agent's child. Both are
+// in the warden's process group, and no other child of the agent is.
+func (w *wardenProcess) bury() error {
+	err := w.group.Kill()
+	for {
+		if _, err := unix.Wait4(-w.pid, nil, unix.WALL, nil); err != nil && err != unix.EINTR {
+			break // ECHILD: all are reaped
 		}
-		w.reapErr = errors.Join(killErr, w.group.WaitEmpty(10*time.Second), w.conn.Close(), w.stderr.Close())
-	})
-	return w.reapErr
+	}
+	w.lastWords = w.printed()
+	return errors.Join(err, w.group.WaitEmpty(10*time.Second), w.conn.Close(), w.stderr.Close())
 }
 
 // discard ends a warden and everything in its jail.
@@ -108,9 +114,23 @@ func (w *wardenProcess) discard() error {
 	return w.reap()
 }
 
-// lastWords is what the warden, init or launch printed when it crashed.
-func (w *wardenProcess) lastWords() string {
+// printed is what the warden, init or launch said when it crashed.
+func (w *wardenProcess) printed() string {
 	var b [1024]byte
-	n, _ := w.stderr.ReadAt(b[:], 0)
+	n, _ := w.stderr.ReadAt(b[:], 0) // fewer bytes come with io.EOF
 	return strings.TrimSpace(strings.ToValidUTF8(string(b[:n]), "?"))
+}
+
+// epitaph words a death that nobody ordered.
+//
+// Preconditions: reaped.
+func (w *wardenProcess) epitaph(err error) string {
+	text := "the warden died"
+	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+		text = "the warden was ended: " + err.Error()
+	}
+	if w.lastWords != "" {
+		text += ": " + w.lastWords
+	}
+	return text
 }

@@ -24,12 +24,18 @@ func Main() int {
 	if err != nil {
 		return 2
 	}
-	launched, err := prepare()
-	if err != nil {
+	if err := prepare(); err != nil {
 		_ = conn.Send(wire.Fail("init", err)) // when the warden is gone there is nobody to tell
 		return 1
 	}
 	if conn.Send(&wire.Hello{}) != nil {
+		return 1
+	}
+	// After Hello, while the agent and the warden take their next steps: the start of a Go process is the longest part of
+	// starting a command. Launch then waits as well.
+	launched, err := startLaunch()
+	if err != nil {
+		_ = conn.Send(wire.Fail("init", err))
 		return 1
 	}
 	m, p, err := wire.Expect[*wire.Root](conn, wire.MaxFiles)
@@ -50,33 +56,32 @@ func Main() int {
 	return 0
 }
 
-// prepare is what can be done before the job is known. It starts launch, which then waits as well: the start of a Go process
-// is the longest part of starting a command.
-func prepare() (launched int, err error) {
+// prepare is what can be done before the job is known.
+func prepare() error {
 	// Set again here, although the warden's clone set it: a change of ids clears it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("prctl(PR_SET_PDEATHSIG): %w", err)
+		return fmt.Errorf("prctl(PR_SET_PDEATHSIG): %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
+		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
 	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return 0, fmt.Errorf("close_range: %w", err)
+		return fmt.Errorf("close_range: %w", err)
 	}
 	// Here and not in the clone, where the cgroup namespace would be rooted at the warden's cgroup.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return 0, fmt.Errorf("unshare(CLONE_NEWCGROUP): %w", err)
+		return fmt.Errorf("unshare(CLONE_NEWCGROUP): %w", err)
 	}
 	// A clone of a mount namespace into another user namespace is made of slaves: what the node mounts would still arrive.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return 0, fmt.Errorf("mount(/, MS_REC|MS_PRIVATE): %w", err)
+		return fmt.Errorf("mount(/, MS_REC|MS_PRIVATE): %w", err)
 	}
 	if len(os.Args) > 2 {
 		if err := unix.Sethostname([]byte(os.Args[2])); err != nil {
-			return 0, fmt.Errorf("sethostname: %w", err)
+			return fmt.Errorf("sethostname: %w", err)
 		}
 	}
-	return startLaunch()
+	return nil
 }
 
 // startLaunch starts launch from the main thread, since the namespaces that it inherits are a thread's.

@@ -70,7 +70,8 @@ func (w *warden) awaitStart() error {
 		case fds[0].Revents != 0:
 			return nil
 		default:
-			return wire.Fail("init", errors.New("init ended while it waited for a job"))
+			_, _, err := wire.Expect[*wire.Hello](w.init, 0) // a Failed, or its end: Hello came before
+			return initError(err)
 		}
 	}
 }

@@ -92,6 +92,8 @@ func (w *warden) run(m *wire.Start, files []int) int {
 func (r *run) poise(h handed, pipes pipes) error {
 	defer pipes.closeWriters()
 	m := r.start
+	watching := make(chan error, 1)
+	go func() { watching <- r.watchGroup() }() // while init builds the root
 	err := r.init.Send(&wire.Root{Mode: m.Mode, Mounts: m.Mounts, Tmpfs: m.Tmpfs}, append([]int{h.root}, h.mounts...)...)
 	if err != nil {
 		return err
@@ -120,6 +122,9 @@ func (r *run) poise(h handed, pipes pipes) error {
 		return launchError(err)
 	}
 	r.program, r.landlock = p.PID, poised.Landlock
+	if err := <-watching; err != nil {
+		return wire.Fail("cgroup", err)
+	}
 	return r.release()
 }
 
@@ -147,9 +152,6 @@ func (r *run) release() (err error) {
 	}
 	go r.watchLaunch()
 	go r.watchControl()
-	if err := r.watchGroup(); err != nil {
-		return wire.Fail("cgroup", err)
-	}
 	if !r.plan.Trace {
 		go r.watchInit()
 	}

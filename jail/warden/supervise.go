@@ -190,7 +190,7 @@ func (v *verdict) exit(cause wire.Cause) wire.Exit {
 		exit.RunUS = (now() - v.startedNS) / 1000
 	}
 	if v.startedNS != 0 && v.end != nil {
-		exit.RunUS = (v.end.atNS - v.startedNS) / 1000
+		exit.RunUS = max(0, v.end.atNS-v.startedNS) / 1000 // without a tracer a short run may be over before execve is seen
 	}
 	return exit
 }
