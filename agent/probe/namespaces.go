@@ -89,12 +89,14 @@ func namespaceFix(err error, name, sysctl string) string {
 
 // readSysctl answers "" for a setting that this kernel does not have.
 func readSysctl(key string) string {
-	data, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(key, ".", "/"))
+	data, err := os.ReadFile(sysctlPath(key))
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
 }
+
+func sysctlPath(key string) string { return "/proc/sys/" + strings.ReplaceAll(key, ".", "/") }
 
 func orUnknown(s string) string {
 	if s == "" {

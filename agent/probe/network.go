@@ -66,17 +66,22 @@ func masqueradeLayer() Layer {
 	return ok("masquerade", "nftables")
 }
 
-// forwardLayer reads whether this node passes packets on.
+// forwardLayer reads whether this node passes packets on, or else whether the agent could turn that on.
 func forwardLayer() Layer {
 	var off []string
+	writable := true
 	for _, key := range []string{"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"} {
 		if readSysctl(key) != "1" {
 			off = append(off, key)
+			writable = writable && unix.Access(sysctlPath(key), unix.W_OK) == nil
 		}
 	}
-	if len(off) > 0 {
-		return missing("forwarding", strings.Join(off, " and ")+" off: jobs reach this node itself, but nothing beyond it",
-			"sysctl -w "+strings.Join(off, "=1 ")+"=1")
+	switch {
+	case len(off) == 0:
+		return ok("forwarding", "IPv4 and IPv6")
+	case writable:
+		return ok("forwarding", strings.Join(off, " and ")+" off; the agent turns it on, unless network.forward is false")
 	}
-	return ok("forwarding", "IPv4 and IPv6")
+	return missing("forwarding", strings.Join(off, " and ")+" off and not writable here: jobs reach this node itself, but nothing beyond it",
+		"sysctl -w "+strings.Join(off, "=1 ")+"=1")
 }
