@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 )
@@ -146,14 +145,4 @@ func noArguments(c *cli.Context) error {
 		return usagef("%s: takes no arguments, got %q", c.Command.Name, c.Args().First())
 	}
 	return nil
-}
-
-// isTerminal says whether w is a character device, which is near enough to decide between live and piped.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

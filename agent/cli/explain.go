@@ -63,7 +63,11 @@ func writeDenials(w io.Writer, denials []api.Denial, limit int) {
 	}
 	fmt.Fprintf(w, "tolbooth: refused: %s\n", plural(len(denials), "attempt"))
 	for _, d := range denials[:min(len(denials), limit)] {
-		fmt.Fprintf(w, "  %s%s: %s by rule %s\n", clean(d.What), by(d), clean(d.Errno), clean(d.Rule))
+		effect := clean(d.Errno)
+		if effect == "" {
+			effect = "dropped" // a packet: no call was there to fail
+		}
+		fmt.Fprintf(w, "  %s%s: %s by rule %s\n", clean(d.What), by(d), effect, clean(d.Rule))
 		if d.Why != "" {
 			fmt.Fprintf(w, "    why: %s\n", clean(d.Why))
 		}
@@ -85,7 +89,7 @@ func by(d api.Denial) string {
 // fixText turns a denial's merge patch into what one types.
 func fixText(fix []byte) string {
 	if len(fix) == 0 || string(fix) == "null" {
-		return "none; no request may do this"
+		return "none"
 	}
 	var patch map[string]map[string]any
 	if err := json.Unmarshal(fix, &patch); err == nil {
@@ -116,6 +120,9 @@ func fixFlags(patch map[string]map[string]any) (string, bool) {
 func fixFlag(section, name string, value any) ([]string, bool) {
 	switch list, isList := value.([]any); {
 	case section == "network" && name == "mode":
+		if value == "allow" {
+			return nil, true // --allow says it
+		}
 		return []string{"--net " + quote(value)}, true
 	case section == "network" && name == "allow" && isList:
 		var words []string

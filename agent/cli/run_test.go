@@ -145,15 +145,19 @@ func TestRefusalsAreExplained(t *testing.T) {
 	f.result = `{"outcome":"exit","exit_code":1,"denials":[
 		{"layer":"network","what":"connect 169.254.169.254:80/tcp","rule":"network.metadata","errno":"EPERM","count":3,"program":"python3","fix":null,"why":"cloud metadata is never reachable"},
 		{"layer":"network","what":"connect 10.1.2.3:443/tcp","rule":"network.none","errno":"EPERM","count":1,"program":"cu\u001b]0;x\u0007rl","fix":{"network":{"mode":"allow","allow":["10.1.2.3:443/tcp"]}},"why":"the job has no network"},
+		{"layer":"network","what":"send a packet to 10.1.2.3/icmp","rule":"network.default","errno":"","count":1,"program":"","fix":{"network":{"allow":["10.0.0.1:80/tcp","10.1.2.3/icmp"]}},"why":"w"},
 		{"layer":"syscall","what":"ptrace","rule":"syscall.ptrace","errno":"EPERM","count":1,"program":"gdb","fix":{"policy":{"extras":["ptrace"]}},"why":""}]}`
 	code, _, stderr := f.tolbooth(t, "", "run", "x")
-	want := `tolbooth: refused: 3 attempts
+	want := `tolbooth: refused: 4 attempts
   connect 169.254.169.254:80/tcp by python3, 3 times: EPERM by rule network.metadata
     why: cloud metadata is never reachable
-    fix: none; no request may do this
+    fix: none
   connect 10.1.2.3:443/tcp by cu�]0;x�rl: EPERM by rule network.none
     why: the job has no network
-    fix: run with --allow 10.1.2.3:443/tcp --net allow
+    fix: run with --allow 10.1.2.3:443/tcp
+  send a packet to 10.1.2.3/icmp: dropped by rule network.default
+    why: w
+    fix: run with --allow 10.0.0.1:80/tcp --allow 10.1.2.3/icmp
   ptrace by gdb: EPERM by rule syscall.ptrace
     fix: add to the request: {"policy":{"extras":["ptrace"]}}
 `
