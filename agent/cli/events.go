@@ -10,12 +10,8 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/client"
 )
 
-// printEvents prints a job's output as it comes, each stream to its own; or, raw, every event as a line of JSON.
-func (t *tool) printEvents(events iter.Seq2[api.Event, error], raw bool) error {
-	show := t.printOutput
-	if raw {
-		show = t.printEvent
-	}
+// each shows every event until one is an error or cannot be shown.
+func each(events iter.Seq2[api.Event, error], show func(api.Event) error) error {
 	for event, err := range events {
 		if err != nil {
 			return err
@@ -27,6 +23,7 @@ func (t *tool) printEvents(events iter.Seq2[api.Event, error], raw bool) error {
 	return nil
 }
 
+// printOutput prints a piece of a job's output as it comes, each stream to its own.
 func (t *tool) printOutput(e api.Event) error {
 	var to io.Writer
 	switch e.Type {
@@ -45,6 +42,7 @@ func (t *tool) printOutput(e api.Event) error {
 	return err
 }
 
+// printEvent prints an event as a line of JSON.
 func (t *tool) printEvent(e api.Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {

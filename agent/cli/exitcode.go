@@ -13,6 +13,7 @@ const (
 	exitStartFailed = 126
 	exitCancelled   = 130
 	exitMemory      = 137
+	exitBrokenPipe  = 128 + 13 // SIGPIPE
 	exitCPU         = 128 + 24 // SIGXCPU
 	exitOutput      = 128 + 25 // SIGXFSZ
 	exitDisk        = 128 + 26

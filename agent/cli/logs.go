@@ -30,5 +30,8 @@ func (t *tool) logs(c *cli.Context) error {
 	if c.Bool("follow") {
 		events = agent.Events(c.Context, id, 0)
 	}
-	return t.printEvents(events, c.Bool(flagJSON))
+	if c.Bool(flagJSON) {
+		return each(events, t.printEvent)
+	}
+	return each(events, t.printOutput)
 }

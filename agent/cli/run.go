@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -47,21 +48,36 @@ func (t *tool) run(c *cli.Context) error {
 		return t.printJob(c, job)
 	}
 	id := job.ID
+	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe is an error, not the end
 	defer t.cancelOnSignal(c.Context, agent, id)()
 	if request.Stdin.Open {
 		feeding, cancel := context.WithCancel(c.Context)
 		defer cancel()
 		go t.feed(feeding, agent, id)
 	}
-	if !c.Bool(flagJSON) {
-		if err := t.printEvents(agent.Events(c.Context, id, 0), false); err != nil {
-			return fmt.Errorf("%w; the job itself may go on: tolbooth logs -f %s", err, id)
-		}
+	show := t.printOutput
+	if c.Bool(flagJSON) {
+		show = func(api.Event) error { return nil } // the events are only followed, past broken connections, to the end
+	}
+	if err := each(agent.Events(c.Context, id, 0), show); err != nil {
+		return t.stopped(c, agent, id, err)
 	}
 	if job, err = agent.Wait(c.Context, id); err != nil {
 		return fmt.Errorf("%w; the job itself may go on: tolbooth show %s", err, id)
 	}
 	return t.ended(c, job)
+}
+
+// stopped answers for a job that could not be followed to its end. When nobody reads the output any more, as after
+// `| head`, nobody wants the job either.
+func (t *tool) stopped(c *cli.Context, agent *client.Client, id string, err error) error {
+	if !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%w; the job itself may go on: tolbooth logs -f %s", err, id)
+	}
+	if _, err := agent.Cancel(c.Context, id); err != nil {
+		return err
+	}
+	return &exitError{code: exitBrokenPipe}
 }
 
 // printJob tells of a job that was only started.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -216,6 +217,29 @@ func TestInterruptCancels(t *testing.T) {
 	code, stdout, stderr := f.tolbooth(t, "", "run", "sleep", "9")
 	if code != 130 || stdout != "started" || !strings.Contains(stderr, "cancelling") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// closedPipe is an output that nobody reads any more.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestJobEndsWithItsReader(t *testing.T) {
+	f := newFakeAgent(t)
+	f.eof = make(chan struct{}) // never closed: only DELETE ends the job
+	f.events = []string{`{"seq":0,"at_ms":0,"type":"stdout","data":"y"}`}
+	code := Main(t.Context(), []string{"tolbooth", "run", "yes"}, Options{
+		Stdin: strings.NewReader(""), Stdout: closedPipe{}, Stderr: io.Discard,
+		Getenv: func(string) string { return "unix://" + f.socket },
+	})
+	if code != 141 {
+		t.Errorf("exit code %d", code)
+	}
+	select {
+	case <-f.cancel:
+	default:
+		t.Error("the job was not cancelled")
 	}
 }
 
