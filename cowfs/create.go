@@ -2,11 +2,9 @@ package cowfs
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -45,7 +43,7 @@ func (m *Manager) Create(ctx context.Context, o CreateOptions) (_ *Tree, err err
 		l.release()
 		return nil, err
 	}
-	t := &Tree{m: m, lease: l, record: record{ID: o.ID, Slot: o.Slot, IDBase: o.IDBase, Workspace: o.Workspace}}
+	t := &Tree{m: m, lease: l, record: record{ID: o.ID, Slot: o.Slot, IDBase: o.IDBase, Workspace: o.Workspace, Boot: m.node.boot}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.release())
@@ -112,7 +110,7 @@ func (m *Manager) newEphemeral(slot, idBase uint32) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{m: m, record: record{Slot: slot, IDBase: idBase}}
+	t := &Tree{m: m, record: record{Slot: slot, IDBase: idBase, Boot: m.node.boot}}
 	err = t.makeDirs()
 	if err == nil {
 		err = t.mount(skel)
@@ -124,10 +122,10 @@ func (m *Manager) newEphemeral(slot, idBase uint32) (*Tree, error) {
 }
 
 // makeDirs makes a directory below STATE/run with upper and work in it. The upper's own attributes are those of the
-// jail's root directory. The name is random: the jail can read it in /proc/self/mountinfo. A named workspace's record is
-// on the disk before anything else is.
+// jail's root directory. The name is random: the jail can read it in /proc/self/mountinfo.
 func (t *Tree) makeDirs() error {
-	t.name = strings.ToLower(rand.Text())
+	t.name = newName()
+	t.m.own(t.name, true)
 	if err := unix.Mkdirat(int(t.m.run.Fd()), t.name, 0o700); err != nil {
 		return fmt.Errorf("mkdirat run/%s: %w", t.name, err)
 	}
@@ -160,9 +158,9 @@ func (t *Tree) mount(skel *skeleton) error {
 		return err
 	}
 	defer work.Close()
-	// A named workspace's upper must survive a crash of the node, so its fsyncs count.
-	volatile := t.m.support.Volatile && t.record.Workspace == ""
-	if t.root, err = mountOverlay(t.m.api, skel.dir, t.upper, work, volatile); err != nil {
+	// Volatile for named workspaces too: what makes their content durable is a flush, and an upper that lived through a
+	// crash of the node is never trusted (see record.Boot). Without it each unmount syncs the node's whole disk.
+	if t.root, err = mountOverlay(t.m.api, skel.dir, t.upper, work, t.m.support.Volatile); err != nil {
 		return err
 	}
 	for _, name := range t.m.node.clones {

@@ -53,6 +53,7 @@ type Manager struct {
 	skeletons map[uint32]*skeleton // by slot; guarded by mu
 	prepared  map[uint32]*Tree     // by slot; guarded by mu
 	leases    map[string]*lease    // by workspace name; guarded by mu
+	owned     map[string]bool      // directories below run that are this manager's; guarded by mu
 }
 
 var (
@@ -85,7 +86,7 @@ func Open(opts Options) (*Manager, error) {
 		}
 	}
 
-	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, prepared: map[uint32]*Tree{}, leases: map[string]*lease{}}
+	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, prepared: map[uint32]*Tree{}, leases: map[string]*lease{}, owned: map[string]bool{}}
 	if err := m.openState(); err != nil {
 		m.closeFiles()
 		return nil, err
@@ -117,13 +118,16 @@ func (m *Manager) Support() Support { return m.support }
 // released before.
 func (m *Manager) Close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	prepared := m.prepared
+	m.prepared = map[uint32]*Tree{}
+	m.mu.Unlock()
 	var err error
-	for slot, t := range m.prepared {
+	for _, t := range prepared {
 		err = errors.Join(err, t.Discard())
-		delete(m.prepared, slot)
 	}
 	err = errors.Join(err, m.sweeper.stop())
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for slot, s := range m.skeletons {
 		err = errors.Join(err, s.dir.Close())
 		delete(m.skeletons, slot)
@@ -151,6 +155,23 @@ func (m *Manager) openState() error {
 		*d.file = os.NewFile(uintptr(fd), path)
 	}
 	return nil
+}
+
+// own notes that a directory below run is in use by this manager, or no more.
+func (m *Manager) own(name string, yes bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if yes {
+		m.owned[name] = true
+	} else {
+		delete(m.owned, name)
+	}
+}
+
+func (m *Manager) owns(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned[name]
 }
 
 func (m *Manager) closeFiles() {

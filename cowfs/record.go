@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,28 +19,36 @@ type record struct {
 	IDBase    uint32 `json:"id_base"`
 	Workspace string `json:"workspace,omitzero"`
 
-	// Restored is set, durably, when the upper holds the whole of Parent (or the workspace has no snapshot yet). Without it
+	// Restored is set when the upper holds the whole of Parent (or the workspace has no snapshot yet). Without it
 	// the upper is never flushed: it may be half a workspace.
 	Restored bool   `json:"restored,omitzero"`
 	Parent   string `json:"parent,omitzero"`   // snapshot that was restored
 	DataSet  string `json:"data_set,omitzero"` // incarnation of the workspace that Parent belongs to
 	Head     string `json:"head,omitzero"`     // store version of the head that named Parent
 
-	Reason   string `json:"reason,omitzero"`    // why it was parked
-	ParkedAt string `json:"parked_at,omitzero"` // RFC 3339
+	// Boot is the boot id of the node when the tree was made. Nothing is synced while a job runs (fsync of a workspace is a
+	// flush), so an upper from before a crash of the node may lack anything and is never flushed by itself.
+	Boot string `json:"boot"`
+
+	Reason   string    `json:"reason,omitzero"` // why it was parked
+	ParkedAt time.Time `json:"parked_at,omitzero"`
+	Synced   bool      `json:"synced,omitzero"` // the parked upper is on the disk
+	Retry    bool      `json:"retry,omitzero"`  // RetryParked may flush it
 }
 
-// writeRecord replaces the record. For a named workspace it is on the disk when writeRecord returns.
-func (t *Tree) writeRecord() error {
-	data, err := json.Marshal(t.record)
+// writeRecord replaces the record, in a way that survives the agent but not the node.
+func (t *Tree) writeRecord() error { return t.record.write(t.dir, false) }
+
+func (r *record) write(dir *os.File, durable bool) error {
+	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return writeFileAt(t.dir, recordName, data, t.record.Workspace != "")
+	return writeFileAt(dir, recordName, data, durable)
 }
 
 // writeFileAt writes a small file of the agent's own; a durable one whole or not at all. One that need not be durable is
-// written over in place, without truncation (for which ext4 starts writing to the disk): it must not get shorter.
+// written over in place and then cut: truncated first, ext4 would start writing it to the disk.
 func writeFileAt(dir *os.File, name string, data []byte, durable bool) error {
 	tmp, flags := name, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC
 	if durable {
@@ -55,7 +64,7 @@ func writeFileAt(dir *os.File, name string, data []byte, durable bool) error {
 		return err
 	}
 	if !durable {
-		return nil
+		return f.Truncate(int64(len(data)))
 	}
 	if err := f.Sync(); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"sync"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
 )
 
 // Tree is the file tree of one job.
@@ -18,6 +20,8 @@ type Tree struct {
 	root   *os.File // the overlay's mount
 	mounts []Mount
 
+	restored snapshot.Stats
+
 	mu   sync.Mutex
 	gone bool // guarded by mu
 }
@@ -31,6 +35,11 @@ func (t *Tree) Mounts() []Mount { return t.mounts }
 
 // Workspace is the name of the workspace in the tree, or empty.
 func (t *Tree) Workspace() string { return t.record.Workspace }
+
+// Restored is the snapshot that was restored into the tree, empty for a new workspace, and what it held.
+func (t *Tree) Restored() (id string, files, bytes int64) {
+	return t.record.Parent, t.restored.Files, t.restored.Bytes
+}
 
 // Discard unmounts the tree and removes everything in it. Precondition: every process of the job is gone. A large tree
 // is moved aside and removed in the background. Unflushed work in it is lost: see Park.
@@ -49,6 +58,9 @@ func (t *Tree) release() error {
 	err := t.unmount()
 	if t.dir != nil {
 		err = errors.Join(err, t.m.sweeper.discard(t.m.run, t.name), t.dir.Close())
+	}
+	if t.name != "" {
+		t.m.own(t.name, false)
 	}
 	if t.lease != nil {
 		t.lease.release()
