@@ -70,14 +70,14 @@ func arguments(name string, a [6]uint64) string {
 
 func socket(a [6]uint64) string {
 	words := []string{symbol(a[0], families), symbol(a[1]&0xf, socketTypes)}
-	if protocol := uint32(a[2]); protocol != 0 {
-		table := protocols
-		if uint32(a[0]) == unix.AF_NETLINK {
-			table = netlinkProtocols
-		}
-		words = append(words, symbol(uint64(protocol), table))
-	} else if uint32(a[0]) == unix.AF_NETLINK {
-		words = append(words, "NETLINK_ROUTE")
+	switch family, protocol := uint32(a[0]), a[2]; {
+	case family == unix.AF_NETLINK:
+		words = append(words, symbol(protocol, netlinkProtocols))
+	case uint32(protocol) == 0:
+	case family == unix.AF_INET || family == unix.AF_INET6:
+		words = append(words, symbol(protocol, protocols))
+	default:
+		words = append(words, symbol(protocol, nil))
 	}
 	return strings.Join(words, ", ")
 }

@@ -51,6 +51,7 @@ func TestWords(t *testing.T) {
 		{"socket", args(unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), "socket(AF_INET6, SOCK_STREAM, IPPROTO_MPTCP)", "syscall.socket_protocol"},
 		{"socket", args(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), "socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER)", "syscall.netlink_protocol"},
 		{"socket", args(unix.AF_NETLINK, unix.SOCK_STREAM), "socket(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE)", "syscall.netlink_protocol"},
+		{"socket", args(unix.AF_CAN, unix.SOCK_RAW, 1), "socket(AF_CAN, SOCK_RAW, 1)", "syscall.socket_family"},
 		{"socket", args(99, 15, 77), "socket(99, 15, 77)", "syscall.socket_family"},
 		{"socketpair", args(unix.AF_TIPC, unix.SOCK_STREAM), "socketpair(AF_TIPC, SOCK_STREAM)", "syscall.socket_family"},
 		{"setsockopt", args(3, unix.SOL_TCP, unix.TCP_ULP), "setsockopt(SOL_TCP, TCP_ULP)", "syscall.tcp_ulp"},
