@@ -84,3 +84,48 @@ func BenchmarkCompile(b *testing.B) {
 	}
 	b.ReportMetric(float64(mustCompile(b, p).Len()), "instructions")
 }
+
+// TestOtherArchitecture translates the other architecture's table too. libseccomp knows too few of its names to compile
+// for it here, so the numbers go in as if they were this machine's, and the program's architecture check is changed
+// afterwards.
+func TestOtherArchitecture(t *testing.T) {
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	p, err := policy.Default(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := translate(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := prog.code[1]; first.op != opEqual || first.k != mustDefault(t).AuditArch() {
+		t.Fatalf("the program does not start with the architecture check: %+v", first)
+	}
+	prog.code[1].k = p.AuditArch()
+	if err := prog.check(p); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%s: %d instructions", other, prog.Len())
+}
+
+// TestAmbiguousPolicies: what libseccomp cannot express is an error, not a guess.
+func TestAmbiguousPolicies(t *testing.T) {
+	allow := policy.Case{Action: policy.Allow}
+	under := func(mask uint64, arg int) policy.Case {
+		return policy.Case{When: []policy.Match{{Arg: arg, Mask: mask, In: []uint64{0}}}, Action: policy.Trace, Errno: 1}
+	}
+	for name, cases := range map[string][]policy.Case{
+		"two masks":  {under(1, 0), under(3, 0), allow},
+		"no mask":    {under(0, 0), allow},
+		"no verdict": {under(1, 0)},
+		"no cases":   {},
+	} {
+		if paths, err := decisions(policy.Call{Name: "x", Cases: cases}); err == nil {
+			t.Errorf("%s: %+v", name, paths)
+		}
+	}
+}
