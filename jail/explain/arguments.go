@@ -33,7 +33,7 @@ func arguments(name string, a [6]uint64) string {
 	case "seccomp":
 		return seccomp(a)
 	case "ptrace":
-		return symbol(a[0], ptraceRequests) + target(a[1])
+		return symbol(a[0], ptraceRequests) + target(a[0], a[1])
 	case "process_vm_readv", "process_vm_writev", "move_pages", "migrate_pages":
 		return pid(a[0])
 	case "kcmp":
@@ -102,9 +102,10 @@ func node(mode, dev uint64) string {
 
 func pid(v uint64) string { return fmt.Sprintf("pid %d", int32(v)) }
 
-// target is the process that a request is about, when it is about one.
-func target(v uint64) string {
-	if int32(v) == 0 {
+// target is the process that a ptrace request is about. PTRACE_TRACEME has none; programs leave anything in its place.
+func target(request, v uint64) string {
+	const traceMe = 0
+	if uint32(request) == traceMe {
 		return ""
 	}
 	return ", " + pid(v)

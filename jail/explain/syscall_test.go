@@ -39,6 +39,7 @@ func TestWords(t *testing.T) {
 		what, rule string
 	}{
 		{"ptrace", args(0), "ptrace(PTRACE_TRACEME)", "syscall.ptrace"},
+		{"ptrace", args(0, 1234), "ptrace(PTRACE_TRACEME)", "syscall.ptrace"},
 		{"ptrace", args(0x4206, 1), "ptrace(PTRACE_SEIZE, pid 1)", "syscall.ptrace"},
 		{"ptrace", args(16, 7), "ptrace(PTRACE_ATTACH, pid 7)", "syscall.ptrace"},
 		{"ptrace", args(0x9999, 7), "ptrace(39321, pid 7)", "syscall.ptrace"},
