@@ -45,15 +45,18 @@ type follower struct {
 	met    bool  // the agent answered once: what breaks after that is worth another try
 }
 
-// errStop says that the caller wants no more events.
-var errStop = errors.New("stop")
+// Reasons to end: the caller wants no more events, or there are no more.
+var (
+	errStop     = errors.New("stop")
+	errFinished = errors.New("finished")
+)
 
 func (f *follower) run(ctx context.Context, yield func(api.Event, error) bool) {
 	failures, finished := 0, false
 	for {
 		start := f.next
 		err := f.stream(ctx, yield)
-		if errors.Is(err, errStop) {
+		if errors.Is(err, errStop) || errors.Is(err, errFinished) {
 			return
 		}
 		if err == nil && finished {
@@ -129,11 +132,20 @@ func (f *follower) stream(ctx context.Context, yield func(api.Event, error) bool
 		if !yield(e, nil) {
 			return errStop
 		}
+		if isFinal(e) {
+			return errFinished
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("read events of job %s: %w", f.id, err)
 	}
 	return nil
+}
+
+// isFinal says whether e is a job's last event.
+func isFinal(e api.Event) bool {
+	var state api.StateEvent
+	return e.Type == "state" && json.Unmarshal(e.Data, &state) == nil && state.State == api.StateFinished
 }
 
 // Output is the text of a stdout or stderr event, decoded.

@@ -98,6 +98,20 @@ func TestEventsAreGivenOnceAcrossBrokenConnections(t *testing.T) {
 	}
 }
 
+func TestEventsEndWithTheFinishedState(t *testing.T) {
+	s := &stream{t: t, record: append(record(1), `{"seq":1,"at_ms":1,"type":"state","data":{"state":"finished","outcome":"ok"}}`), per: 2, endless: true}
+	n := 0
+	for _, err := range s.client().Events(t.Context(), "j", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2 || len(s.froms) != 1 {
+		t.Errorf("%d events over %d connections", n, len(s.froms))
+	}
+}
+
 func TestEventsEndWithTheCaller(t *testing.T) {
 	s := &stream{t: t, record: record(3), per: 3, endless: true}
 	n := 0
