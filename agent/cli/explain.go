@@ -33,25 +33,26 @@ func (t *tool) explainEnd(job *api.Job) {
 	}
 }
 
-// endText says in words how a job ended, for the ends that are not the program's own.
+// endText says in words how a job ended, as far as its exit code does not, and what else went wrong with it: a flush
+// that failed is in the detail of a job that was fine.
 func endText(r *api.Result) string {
 	var text string
 	switch r.Outcome {
 	case api.OutcomeOK, api.OutcomeExit:
-		return ""
+		return clean(r.Detail)
 	case api.OutcomeSignal:
 		text = "ended by a signal"
 		if r.Signal != nil {
 			text = "ended by " + clean(*r.Signal)
 		}
 	default:
-		text = "ended: " + strings.ReplaceAll(clean(string(r.Outcome)), "_", " ")
+		text = strings.ReplaceAll(clean(string(r.Outcome)), "_", " ")
 	}
-	if l := r.Limit; l != nil {
-		text += fmt.Sprintf(" (%s %s, set by the %s)", clean(l.Name), clean(l.Value), clean(l.SetBy))
-	}
-	if r.Detail != "" {
+	switch l := r.Limit; {
+	case r.Detail != "":
 		text += ": " + clean(r.Detail)
+	case l != nil:
+		text += fmt.Sprintf(": %s, set by the %s", clean(l.Value), clean(l.SetBy))
 	}
 	return text
 }

@@ -169,14 +169,41 @@ func TestRefusalsAreExplained(t *testing.T) {
 
 func TestLimitIsNamed(t *testing.T) {
 	f := newFakeAgent(t)
-	f.result = `{"outcome":"memory_limit","exit_code":null,"signal":"SIGKILL","limit":{"name":"memory","value":"512Mi","set_by":"default"},"detail":"peak 512Mi","truncated":true,"stdout_bytes":9,"stderr_bytes":1,
+	f.result = `{"outcome":"memory_limit","exit_code":null,"signal":"SIGKILL","limit":{"name":"memory","value":"512Mi","set_by":"default"},"truncated":true,"stdout_bytes":9,"stderr_bytes":1,
 		"outputs":[{"path":"big","bytes":99,"omitted":"over 1Mi"}]}`
 	code, _, stderr := f.tolbooth(t, "", "run", "x")
-	want := "tolbooth: ended: memory limit (memory 512Mi, set by the default): peak 512Mi\n" +
+	want := "tolbooth: memory limit: 512Mi, set by the default\n" +
 		"tolbooth: output cut: the program printed 9 bytes on stdout, 1 on stderr; raise it with --output-limit\n" +
 		"tolbooth: big (99 bytes) is not returned: over 1Mi\n"
 	if code != 137 || stderr != want {
 		t.Errorf("exit code %d, stderr\n%s\nwant\n%s", code, stderr, want)
+	}
+}
+
+func TestEndInWords(t *testing.T) {
+	sigsegv := "SIGSEGV"
+	for _, tc := range []struct {
+		r    api.Result
+		want string
+	}{
+		{api.Result{Outcome: api.OutcomeOK}, ""},
+		{api.Result{Outcome: api.OutcomeOK, Detail: "the workspace was not flushed"}, "the workspace was not flushed"},
+		{api.Result{Outcome: api.OutcomeSignal, Signal: &sigsegv}, "ended by SIGSEGV"},
+		{api.Result{Outcome: api.OutcomeWallLimit, Limit: &api.Limit{Name: "wall", Value: "1s", SetBy: "request"}, Detail: "the wall limit of 1s ended the job"}, "wall limit: the wall limit of 1s ended the job"},
+		{api.Result{Outcome: api.OutcomeStartFailed, Detail: "execve: no\x1b[2Jsuch file"}, "start failed: execve: no\ufffd[2Jsuch file"},
+	} {
+		if got := endText(&tc.r); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.r.Outcome, got, tc.want)
+		}
+	}
+}
+
+func TestFixOfALimit(t *testing.T) {
+	if got := fixText([]byte(`{"limits":{"pids":1000000}}`)); got != "run with --pids 1000000" {
+		t.Errorf("fix %q", got)
+	}
+	if got := fixText([]byte(`{"limits":{"output":"2Mi"}}`)); got != "run with --output-limit 2Mi" {
+		t.Errorf("fix %q", got)
 	}
 }
 

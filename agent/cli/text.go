@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,6 +27,9 @@ func clean(s string) string {
 // quote makes a value one word of a command line.
 func quote(v any) string {
 	s := clean(fmt.Sprint(v))
+	if n, ok := v.(float64); ok {
+		s = strconv.FormatFloat(n, 'f', -1, 64)
+	}
 	plain := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.,:/%+@=", r)
 	}
