@@ -2,12 +2,10 @@ package cowfs
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
@@ -26,6 +24,7 @@ type FlushStats struct {
 	Files      int64
 	Bytes      int64 // of data in the snapshot
 	BytesAdded int64 // stored by this flush
+	Unchanged  bool  // the tree is the parent snapshot's: no new one was made
 	Duration   time.Duration
 }
 
@@ -44,7 +43,7 @@ func (t *Tree) Flush(ctx context.Context, meta FlushMeta) (string, FlushStats, e
 	if t.lease == nil || t.gone || t.upper == nil {
 		return "", FlushStats{}, fmt.Errorf("%w: it holds no workspace", ErrNotFlushable)
 	}
-	id, stats, err := t.m.flush(ctx, t.upper, &t.record, meta)
+	id, stats, err := t.m.flush(ctx, t.dir, t.upper, &t.record, meta)
 	if err != nil {
 		return "", stats, fmt.Errorf("flush workspace %s: %w", t.record.Workspace, err)
 	}
@@ -52,49 +51,53 @@ func (t *Tree) Flush(ctx context.Context, meta FlushMeta) (string, FlushStats, e
 	return id, stats, t.writeRecord()
 }
 
-// flush stores the upper that rec describes, and on success makes rec name the new snapshot.
-func (m *Manager) flush(ctx context.Context, upper *os.File, rec *record, meta FlushMeta) (string, FlushStats, error) {
+// flush stores the upper that rec, the record in dir, describes. On success rec names the new snapshot.
+func (m *Manager) flush(ctx context.Context, dir, upper *os.File, rec *record, meta FlushMeta) (string, FlushStats, error) {
 	start := m.opts.Now()
 	if !rec.Restored {
 		return "", FlushStats{}, fmt.Errorf("%w: the workspace was not restored whole", ErrNotFlushable)
 	}
-	dataSet := rec.DataSet
-	if dataSet == "" {
-		dataSet = "d-" + strings.ToLower(rand.Text())
-	}
-	id, manifest, err := m.store(ctx, upper, rec, dataSet, meta, start)
+	old, err := m.readHead(ctx, rec.Workspace)
 	if err != nil {
 		return "", FlushStats{}, err
+	}
+	if old != nil && old.Snapshot == rec.Attempt && old.DataSet == rec.AttemptDataSet {
+		rec.Parent, rec.DataSet, rec.Head = old.Snapshot, old.DataSet, string(old.version)
+	}
+	if (old == nil) != (rec.Head == "") || old != nil && string(old.version) != rec.Head {
+		return "", FlushStats{}, fmt.Errorf("%w (%s)", ErrConflict, describe(old))
 	}
 	h := &head{
-		Format: headFormat, Version: headVersion, Workspace: rec.Workspace, DataSet: dataSet, Snapshot: id, Parent: rec.Parent,
+		Format: headFormat, Version: headVersion, Workspace: rec.Workspace, DataSet: "d-" + newName(), Parent: rec.Parent,
 		Node: m.opts.Node, CreatedAt: start.UTC(), UpdatedAt: start.UTC(),
 	}
-	if rec.Head != "" {
-		old, err := m.readHead(ctx, rec.Workspace)
-		if err != nil {
-			return "", FlushStats{}, err
-		}
-		if old == nil || string(old.version) != rec.Head {
-			return "", FlushStats{}, fmt.Errorf("%w (%s)", ErrConflict, describe(old))
-		}
-		h.CreatedAt = old.CreatedAt
+	if old != nil {
+		h.DataSet, h.CreatedAt = old.DataSet, old.CreatedAt
 	}
-	if err := m.publish(ctx, h, store.Version(rec.Head)); err != nil {
-		return "", FlushStats{}, err
-	}
-	now, err := m.readHead(ctx, rec.Workspace)
+	id, manifest, err := m.store(ctx, upper, rec, h.DataSet, meta, start)
 	if err != nil {
 		return "", FlushStats{}, err
 	}
-	if now == nil || now.Snapshot != id {
-		return "", FlushStats{}, fmt.Errorf("%w right after this flush (%s)", ErrConflict, describe(now))
-	}
-	rec.Parent, rec.DataSet, rec.Head = id, dataSet, string(now.version)
-	return id, FlushStats{
+	stats := FlushStats{
 		Entries: manifest.Entries, Files: manifest.Files, Bytes: manifest.Bytes, BytesAdded: manifest.BytesAdded,
-		Duration: m.opts.Now().Sub(start),
-	}, nil
+		Unchanged: id == rec.Parent,
+	}
+	if stats.Unchanged {
+		stats.BytesAdded = 0
+	} else {
+		h.Snapshot = id
+		rec.Attempt, rec.AttemptDataSet = id, h.DataSet
+		if err := rec.write(dir, rec.Synced); err != nil {
+			return "", stats, err
+		}
+		v, err := m.publish(ctx, h, store.Version(rec.Head))
+		if err != nil {
+			return "", stats, err
+		}
+		rec.Parent, rec.DataSet, rec.Head = id, h.DataSet, string(v)
+	}
+	stats.Duration = m.opts.Now().Sub(start)
+	return id, stats, nil
 }
 
 // store writes a snapshot that nothing refers to yet.

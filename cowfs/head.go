@@ -77,32 +77,33 @@ func (m *Manager) readHead(ctx context.Context, name string) (*head, error) {
 	return h, nil
 }
 
-// publish replaces the head that had version parent, or makes the first one. A failed condition is a conflict only when
+// publish replaces the head that had version parent, or makes the first one, and returns its version. A failed condition is a conflict only when
 // the head is not our own: the store may have done the write and lost the answer.
-func (m *Manager) publish(ctx context.Context, h *head, parent store.Version) error {
+func (m *Manager) publish(ctx context.Context, h *head, parent store.Version) (store.Version, error) {
 	data, err := json.Marshal(h)
 	if err != nil {
-		return err
+		return "", err
 	}
 	key := m.headKey(h.Workspace)
+	var v store.Version
 	if parent == "" {
-		_, err = m.opts.Bucket.PutIfAbsent(ctx, key, data)
+		v, err = m.opts.Bucket.PutIfAbsent(ctx, key, data)
 	} else {
-		_, err = m.opts.Bucket.PutIfMatch(ctx, key, data, parent)
+		v, err = m.opts.Bucket.PutIfMatch(ctx, key, data, parent)
 	}
 	if err == nil {
-		return nil
+		return v, nil
 	}
 	now, readErr := m.readHead(ctx, h.Workspace)
 	switch {
 	case readErr != nil:
-		return fmt.Errorf("publish head: %w", errors.Join(err, readErr))
+		return "", fmt.Errorf("publish head: %w", errors.Join(err, readErr))
 	case now != nil && now.Snapshot == h.Snapshot && now.DataSet == h.DataSet:
-		return nil
+		return now.version, nil
 	case errors.Is(err, store.ErrPrecondition):
-		return fmt.Errorf("publish head: %w (%s)", ErrConflict, describe(now))
+		return "", fmt.Errorf("publish head: %w (%s)", ErrConflict, describe(now))
 	}
-	return fmt.Errorf("publish head: %w", err)
+	return "", fmt.Errorf("publish head: %w", err)
 }
 
 func describe(h *head) string {

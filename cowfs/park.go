@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -137,7 +136,7 @@ func (m *Manager) retry(ctx context.Context, p Parked) error {
 		return err
 	}
 	defer upper.Close()
-	if _, _, err := m.flush(ctx, upper, &rec, FlushMeta{Job: rec.ID}); err != nil {
+	if _, _, err := m.flush(ctx, dir, upper, &rec, FlushMeta{Job: rec.ID}); err != nil {
 		if errors.Is(err, ErrConflict) {
 			rec.Retry, rec.Reason = false, rec.Reason+"; "+err.Error()
 			err = errors.Join(err, rec.write(dir, true))
@@ -222,10 +221,13 @@ func (m *Manager) Adopt(ctx context.Context, left Leftover) (_ *Tree, err error)
 	if t.upper, err = fdwalk.OpenDir(dir, "upper"); err != nil {
 		return nil, err
 	}
-	// A volatile mount leaves a mark that forbids the next one: after a crash of the node the upper would be suspect. The
-	// boot id says that there was none.
-	if err := dropVolatileMark(dir); err != nil {
+	// A volatile mount leaves a mark in the work directory that forbids the next one: after a crash of the node the upper
+	// would be suspect. The boot id says that there was none.
+	if err := m.sweeper.discard(dir, "work"); err != nil {
 		return nil, err
+	}
+	if err := unix.Mkdirat(int(dir.Fd()), "work", 0o755); err != nil {
+		return nil, fmt.Errorf("mkdirat work: %w", err)
 	}
 	skel, err := m.skeleton(rec.Slot, rec.IDBase)
 	if err != nil {
@@ -237,28 +239,6 @@ func (m *Manager) Adopt(ctx context.Context, left Leftover) (_ *Tree, err error)
 		return nil, err
 	}
 	return t, nil
-}
-
-func dropVolatileMark(run *os.File) error {
-	incompat := run
-	for _, name := range []string{"work", "work", "incompat"} {
-		sub, err := fdwalk.OpenDir(incompat, name)
-		if incompat != run {
-			incompat.Close()
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		incompat = sub
-	}
-	defer incompat.Close()
-	if err := unix.Unlinkat(int(incompat.Fd()), "volatile", unix.AT_REMOVEDIR); err != nil {
-		return ignoreMissing(err)
-	}
-	return nil
 }
 
 // Abandon releases a leftover tree that is not adopted: a workspace's unflushed work is parked, everything else is

@@ -26,6 +26,11 @@ type record struct {
 	DataSet  string `json:"data_set,omitzero"` // incarnation of the workspace that Parent belongs to
 	Head     string `json:"head,omitzero"`     // store version of the head that named Parent
 
+	// Attempt is the snapshot that was last tried to be published from this tree: should the head turn out to name it, the
+	// try succeeded without our knowing.
+	Attempt        string `json:"attempt,omitzero"`
+	AttemptDataSet string `json:"attempt_data_set,omitzero"`
+
 	// Boot is the boot id of the node when the tree was made. Nothing is synced while a job runs (fsync of a workspace is a
 	// flush), so an upper from before a crash of the node may lack anything and is never flushed by itself.
 	Boot string `json:"boot"`

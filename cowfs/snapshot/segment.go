@@ -30,7 +30,8 @@ type codec struct {
 }
 
 func newCodec() (*codec, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
+		zstd.WithSingleSegment(true)) // so that every frame tells its size
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}
@@ -54,7 +55,6 @@ func (c *codec) expand(data []byte, limit int) ([]byte, error) {
 	if err := h.Decode(data); err != nil {
 		return nil, fmt.Errorf("%w: zstd header: %v", ErrCorrupt, err)
 	}
-	// Every frame that a Writer makes tells its size.
 	if !h.HasFCS || h.FrameContentSize > uint64(limit) {
 		return nil, fmt.Errorf("%w: expands to more than %d bytes", ErrTooLarge, limit)
 	}

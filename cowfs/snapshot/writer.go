@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	chunkers "github.com/PlakarKorp/go-cdc-chunkers"
@@ -49,7 +50,8 @@ type Writer struct {
 	node     []*Entry // of the node being filled
 	nodeSize int
 	used     map[PackID]bool
-	parent   map[PackID]int64 // sizes of the parent's packs
+	parent   *Manifest        // nil: none
+	packs    map[PackID]int64 // sizes of the parent's packs
 
 	small  map[Hash]Extent // content of small files, of the parent and of this one
 	bundle *Segment        // shared segment being filled; nil: none
@@ -64,7 +66,7 @@ func NewWriter(ctx context.Context, s store.Store, l Layout, info Info) (*Writer
 	}
 	w := &Writer{
 		layout: l, store: s, codec: c, packer: newPacker(ctx, s, l, c),
-		used: map[PackID]bool{}, parent: map[PackID]int64{}, small: map[Hash]Extent{},
+		used: map[PackID]bool{}, packs: map[PackID]int64{}, small: map[Hash]Extent{},
 		manifest: Manifest{
 			Workspace: l.Workspace, DataSet: l.DataSet, Sequence: 1, Parent: info.Parent,
 			CreatedAt: info.CreatedAt.UTC(), Node: info.Node, Job: info.Job, Base: info.Base,
@@ -86,9 +88,10 @@ func (w *Writer) learn(ctx context.Context, parent string) error {
 		return err
 	}
 	defer r.Close()
+	w.parent = r.Manifest
 	w.manifest.Sequence = r.Manifest.Sequence + 1
 	for id, size := range r.packs {
-		w.parent[id] = size
+		w.packs[id] = size
 	}
 	for i := range r.Manifest.Nodes {
 		place, entries, segments, err := r.node(ctx, i)
@@ -296,7 +299,8 @@ func (w *Writer) endNode() error {
 }
 
 // Finish writes what is left, waits until everything is stored, and stores the manifest. The snapshot is complete then,
-// but nothing refers to it yet.
+// but nothing refers to it yet. When the tree is exactly the parent's, no snapshot is made: the parent's id and manifest
+// are returned.
 func (w *Writer) Finish(ctx context.Context) (string, *Manifest, error) {
 	if err := w.endNode(); err != nil {
 		return "", nil, err
@@ -305,9 +309,12 @@ func (w *Writer) Finish(ctx context.Context) (string, *Manifest, error) {
 		return "", nil, err
 	}
 	m := &w.manifest
+	if w.unchanged() {
+		return m.Parent, w.parent, nil
+	}
 	m.BytesAdded = w.packer.added
 	var err error
-	if m.Packs, err = w.packer.refs(w.used, w.parent); err != nil {
+	if m.Packs, err = w.packer.refs(w.used, w.packs); err != nil {
 		return "", nil, err
 	}
 	if len(m.Nodes) > maxNodes {
@@ -321,6 +328,11 @@ func (w *Writer) Finish(ctx context.Context) (string, *Manifest, error) {
 		return "", nil, fmt.Errorf("upload manifest: %w", err)
 	}
 	return id, m, nil
+}
+
+// unchanged says whether the tree is the parent's: nodes are named by their content.
+func (w *Writer) unchanged() bool {
+	return w.parent != nil && slices.EqualFunc(w.parent.Nodes, w.manifest.Nodes, func(a, b NodeRef) bool { return a.ID == b.ID })
 }
 
 // readFull reads exactly len(buf) bytes at off.
