@@ -85,6 +85,10 @@ func attachTCX(ifindex int, fromJail, toJail *ebpf.Program) error {
 			continue
 		}
 		if err := withProgram(old[0], func(p *ebpf.Program) error {
+			same, err := sameProgram(p, h.program)
+			if err != nil || same {
+				return err // the kernel refuses to replace a program by itself
+			}
 			o.Anchor = link.ReplaceProgram(p)
 			return link.RawAttachProgram(o)
 		}); err != nil {
@@ -92,6 +96,20 @@ func attachTCX(ifindex int, fromJail, toJail *ebpf.Program) error {
 		}
 	}
 	return nil
+}
+
+func sameProgram(a, b *ebpf.Program) (bool, error) {
+	first, err := a.Info()
+	if err != nil {
+		return false, err
+	}
+	second, err := b.Info()
+	if err != nil {
+		return false, err
+	}
+	idA, _ := first.ID()
+	idB, _ := second.ID()
+	return idA == idB && idA != 0, nil
 }
 
 // attachClsact is the way before kernel 6.6. The fixed handle and priority make it a replacement when repeated.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -99,7 +100,29 @@ func (m *Manager) bringUp(ns *Namespace, pair *netlink.Veth, link *Link, guard f
 	if err := jail.setUp(); err != nil {
 		return fmt.Errorf("jail end of %s: %w", link.Name, err)
 	}
-	return nil
+	return m.awaitCarrier(link)
+}
+
+// carrierLimit bounds awaitCarrier, which takes one query where the kernel is new enough and a few milliseconds elsewhere.
+const carrierLimit = 3 * time.Second
+
+// awaitCarrier waits until the node's end really transmits. It was set up first, when it had no carrier, so its queue still
+// discards: the kernel's link watch turns it on later, from a work item that waits for the same lock as everybody's network
+// configuration. A reply that comes earlier is lost, which costs the job's first connection a second. From kernel 6.7 on
+// the query itself makes up for the work item.
+func (m *Manager) awaitCarrier(link *Link) error {
+	for deadline := time.Now().Add(carrierLimit); ; time.Sleep(time.Millisecond) {
+		state, err := m.route.LinkByIndex(link.Ifindex)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", link.Name, err)
+		}
+		if state.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("veth %s: no carrier within %s", link.Name, carrierLimit)
+		}
+	}
 }
 
 // end is one end of a pair.

@@ -192,6 +192,7 @@ func (w *world) listen() {
 						return
 					}
 					w.hit("tcp", c.LocalAddr())
+					w.t.Cleanup(func() { c.Close() }) // a connection that a test has cut would wait for ever
 					go func() { defer c.Close(); io.Copy(c, c) }()
 				}
 			}()
@@ -319,7 +320,7 @@ func dialAsChild(spec string) {
 	network, address, _ := strings.Cut(spec, " ")
 	var out outcome
 	start := time.Now()
-	c, err := net.DialTimeout(network, address, 700*time.Millisecond)
+	c, err := net.DialTimeout(network, address, 300*time.Millisecond)
 	out.Micros = time.Since(start).Microseconds()
 	if err == nil {
 		c.SetDeadline(time.Now().Add(700 * time.Millisecond))
