@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
-	"net/netip"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
 
@@ -37,6 +37,10 @@ type inputFile struct {
 	Path string // relative to /workspace, or absolute in the jail
 	Data []byte
 	Mode os.FileMode
+
+	// Scratch is the request's code: run removes the file once the command has ended, before outputs are collected and
+	// the workspace is flushed.
+	Scratch bool
 }
 
 // limit is one resolved limit: the value in force and who set it (request, tenant, node, default).
@@ -53,20 +57,11 @@ type limits struct {
 	Pids, Inodes, OpenFiles   limit[int64]
 }
 
-// network is a job's egress policy, parsed.
+// network is a job's egress policy.
 type network struct {
-	Mode  string // none, allow, open
-	Allow []netRule
-	Deny  []netRule
-}
-
-// netRule matches packets by destination.
-type netRule struct {
-	Prefix   netip.Prefix
-	PortLow  uint16 // 0..65535; a rule without port has 0, 65535
-	PortHigh uint16
-	Proto    uint8 // IPPROTO_TCP, IPPROTO_UDP, 0: any
-	Text     string
+	Mode   string // none, allow, open
+	Policy bpf.Policy
+	Allow  []string // the request's own texts, for fixes that add to them
 }
 
 // process is what may be done to a job's running command from outside.

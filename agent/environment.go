@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+)
+
+// workspaceDir is a job's home and working directory in its jail.
+const workspaceDir = "/workspace"
+
+// defaultEnv is a job's environment before its request adds to it: nothing of the agent's own. TZ is unset, so the clock
+// is UTC. The last group keeps runtimes from starting one thread for each CPU of the node when the job has fewer.
+func defaultEnv(cpus float64) map[string]string {
+	threads := strconv.Itoa(max(1, int(math.Ceil(cpus))))
+	return map[string]string{
+		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME":    workspaceDir,
+		"USER":    "sandbox",
+		"LOGNAME": "sandbox",
+		"SHELL":   "/bin/bash",
+		"LANG":    "C.UTF-8",
+		"TMPDIR":  "/tmp",
+		"TERM":    "dumb",
+
+		"OMP_NUM_THREADS":      threads,
+		"OPENBLAS_NUM_THREADS": threads,
+		"MKL_NUM_THREADS":      threads,
+		"GOMAXPROCS":           threads,
+		"UV_THREADPOOL_SIZE":   threads,
+	}
+}
+
+// What execve takes (MAX_ARG_STRLEN, and a quarter of the smallest stack that jails get).
+const (
+	maxArgument  = 128<<10 - 1
+	maxArguments = 1 << 20
+)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
+
+// environment merges the request's variables over the defaults, sorted.
+func environment(cpus float64, extra, asked map[string]string) ([]string, error) {
+	env := defaultEnv(cpus)
+	maps.Copy(env, extra)
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if !envName.MatchString(name) {
+			return nil, refuse(api.ClassInvalid, "env", "%s is not a variable name: letters, digits and _, no digit first", quoted(name))
+		}
+		if err := plainText("env."+name, asked[name]); err != nil {
+			return nil, err
+		}
+		env[name] = asked[name]
+	}
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// checkArguments holds what execve is given against what the kernel takes.
+func checkArguments(command, env []string) error {
+	total := 0
+	for i, lists := range [][]string{command, env} {
+		field := []string{"command", "env"}[i]
+		for _, s := range lists {
+			if len(s) > maxArgument {
+				return refuse(api.ClassInvalid, field, "one string has %d bytes; the kernel takes at most %d", len(s), maxArgument).
+					hint("put large data into files or stdin")
+			}
+			total += len(s) + 9 // NUL and pointer
+		}
+		if total > maxArguments {
+			return refuse(api.ClassInvalid, field, "command and environment together are larger than %d bytes", maxArguments).
+				hint("put large data into files or stdin")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/bpf"
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/netns"
+)
+
+// network checks a request's egress policy.
+func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
+	out := network{Mode: n.Mode}
+	switch n.Mode {
+	case "":
+		out.Mode = "none"
+	case "none", "allow", "open":
+	default:
+		return out, refuse(api.ClassInvalid, "network.mode", "%s is not one of: none, allow, open", quoted(n.Mode))
+	}
+	if out.Mode == "none" && len(n.Allow) > 0 {
+		return out, refuse(api.ClassInvalid, "network.allow", "has no effect in mode none").hint(`set network.mode to "allow"`)
+	}
+	if out.Mode != "none" && !b.cfg.Network.Open {
+		return out, refuse(api.ClassForbidden, "network.mode", "this node gives jobs no network").
+			hint("the operator permits it with network.open")
+	}
+	if out.Mode == "allow" && mode == jail.Minimal {
+		return out, refuse(api.ClassUnsupported, "network.mode", "jail mode minimal has no network of its own to hold rules against").
+			hint("use jail mode syd, or mode open under the cluster's own policy")
+	}
+	if out.Mode == "open" && len(n.Allow) > 0 {
+		return out, refuse(api.ClassInvalid, "network.allow", "has no effect in mode open").hint(`set network.mode to "allow" to reach nothing but these`)
+	}
+	if n := len(n.Allow) + len(n.Deny); n > maxRules {
+		return out, refuse(api.ClassInvalid, "network", "%d rules; at most %d are taken", n, maxRules)
+	}
+	deny, err := parseRules("network.deny", n.Deny)
+	if err != nil || out.Mode == "none" {
+		return out, err // deny rules are kept by having no network at all
+	}
+	out.Policy.Deny = deny
+	out.Policy.Mode = map[string]bpf.Mode{"allow": bpf.ModeAllow, "open": bpf.ModeOpen}[out.Mode]
+	out.Allow = n.Allow
+	if out.Policy.Allow, err = parseRules("network.allow", n.Allow); err != nil {
+		return out, err
+	}
+	if len(n.Deny) > 0 && out.Mode == "open" && mode == jail.Minimal {
+		return out, refuse(api.ClassUnsupported, "network.deny", "jail mode minimal has no network of its own to hold rules against")
+	}
+	return out, nil
+}
+
+func parseRules(field string, rules []string) ([]bpf.Rule, error) {
+	var list []bpf.Rule
+	for i, text := range rules {
+		r, err := netns.ParseRule(text)
+		if errors.Is(err, netns.ErrDomain) {
+			return nil, refuse(api.ClassUnsupported, fmt.Sprintf("%s[%d]", field, i), "%s", err).hint("name the addresses, as 10.1.2.0/24:5432/tcp")
+		}
+		if err != nil {
+			return nil, refuse(api.ClassInvalid, fmt.Sprintf("%s[%d]", field, i), "%s", err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
