@@ -40,11 +40,12 @@ started=$SECONDS
 mkfifo "$job/console"
 # la57 off: five-level page tables only make every emulated walk longer. tsc=unstable, no_timer_check: emulated clocks
 # drift and the kernel would spend its boot measuring them. The last option makes RCU fast: creating and removing
-# namespaces and cgroups waits for it.
-qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -machine q35,usb=off -cpu max,-la57 -smp 2 -m "${TOLBOOTH_VM_MEMORY:-3G}" \
+# namespaces and cgroups waits for it. A guest that locks up is to end by itself: softlockup_panic, panic=-1.
+# One processor: with two, emulated in parallel, both were once seen to wait for the other's interrupt for good.
+qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -machine q35,usb=off -cpu max,-la57 -smp 1 -m "${TOLBOOTH_VM_MEMORY:-3G}" \
   -nodefaults -no-user-config -display none -vga none -no-reboot -serial "file:$job/serial" \
   -kernel "$image/kernel" -initrd "$image/initrd.img" \
-  -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check random.trust_cpu=on net.ifnames=0 rcupdate.rcu_expedited=1" \
+  -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check random.trust_cpu=on net.ifnames=0 rcupdate.rcu_expedited=1 watchdog_thresh=60 softlockup_panic=1" \
   -drive "if=none,id=root,file=$image/root.img,format=raw,snapshot=on,cache=unsafe" -device virtio-blk-pci,drive=root \
   -fsdev "local,id=src,path=$stage,security_model=none,readonly=on,multidevs=remap" -device virtio-9p-pci,fsdev=src,mount_tag=src \
   -fsdev "local,id=job,path=$job,security_model=none" -device virtio-9p-pci,fsdev=job,mount_tag=job \
