@@ -53,7 +53,7 @@ trap 'exit 130' INT TERM
 # start_agent NAME: an agent with the state directory NAME, and the one bucket.
 start_agent() {
   type_out "tolbooth agent --socket \$SOCKET --state $1 --filesystem-bucket bucket &"
-  tolbooth agent --socket "$dir/agent.sock" --state "$dir/$1" --filesystem-bucket "$bucket" >"$dir/$1.log" 2>&1 &
+  tolbooth agent --socket "$dir/agent.sock" --state "$dir/$1" --filesystem-bucket "$bucket" --network-forward false >"$dir/$1.log" 2>&1 &
   agent=$!
   for _ in $(seq 300); do
     if tolbooth ps >/dev/null 2>&1; then return 0; fi
