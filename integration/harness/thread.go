@@ -3,33 +3,22 @@ package harness
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"os/exec"
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-// Slow stretches every time-out: 1 on a normal machine, more where TOLBOOTH_SLOW_FACTOR says so (an emulated guest).
-var Slow = func() time.Duration {
-	n, err := strconv.Atoi(os.Getenv("TOLBOOTH_SLOW_FACTOR"))
-	if err != nil || n < 1 {
-		n = 1
-	}
-	return time.Duration(n) * time.Second
-}()
+// Slow is one second, stretched on an emulated guest: the unit of every time-out here.
+var Slow = hosttest.Slow(time.Second)
 
-// onOwnThread runs fn on a locked thread that dies with it, so that whatever namespace fn left it in is left too.
-func onOwnThread(fn func() error) error {
-	errs := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		errs <- fn()
-	}()
-	return <-errs
+// onOwnThread runs fn on a thread that ends with it, so that whatever namespace fn left it in is left too.
+func onOwnThread(fn func() error) (err error) {
+	hosttest.OnOwnThread(func() { err = fn() })
+	return err
 }
 
 var binaries = sync.OnceValues(func() (string, error) {

@@ -89,3 +89,16 @@ func testedPackage() string {
 	}
 	return strings.TrimSuffix(info.Path, ".test")
 }
+
+// File skips the test unless a file of this machine exists; how says what installs it.
+func File(t testing.TB, path, how string) {
+	t.Helper()
+	_, err := os.Stat(path)
+	Need(t, "file", err == nil, path+" is missing: "+how)
+}
+
+// NotSlow skips the test on an emulated machine, for which it would take too long.
+func NotSlow(t testing.TB, why string) {
+	t.Helper()
+	Need(t, "slow", Slow(1) == 1, why)
+}

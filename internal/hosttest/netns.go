@@ -17,7 +17,7 @@ func Netns(t testing.TB, fn func()) {
 	Root(t)
 	var setup error
 	completed := false
-	onOwnThread(func() {
+	OnOwnThread(func() {
 		if setup = freshNetns(); setup != nil {
 			return
 		}
@@ -35,16 +35,16 @@ func Netns(t testing.TB, fn func()) {
 	}
 }
 
-// onOwnThread runs fn on a thread that ends with it. The process's main thread would not end: the runtime parks it for
+// OnOwnThread runs fn on a thread that ends with it. The process's main thread would not end: the runtime parks it for
 // good, in whatever namespace it is, and /proc/self shows that namespace as the process's. So when the scheduler offers
 // the main thread, it is kept busy until fn has run on another.
-func onOwnThread(fn func()) {
+func OnOwnThread(fn func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			onOwnThread(fn)
+			OnOwnThread(fn)
 			runtime.UnlockOSThread()
 			return
 		}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/bpf"
+	"github.com/tolbooth-dev/tolbooth/cowfs"
+	"github.com/tolbooth-dev/tolbooth/cowfs/store"
+	"github.com/tolbooth-dev/tolbooth/internal/undo"
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
+	seccomp "github.com/tolbooth-dev/tolbooth/jail/filter"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
+	"github.com/tolbooth-dev/tolbooth/netns"
+)
+
+// parts say what a spine is built from.
+type parts struct {
+	Instance   string // 4 hex digits: the mark of this agent's kernel objects
+	State      string
+	JailBinary string
+	Mode       jail.Mode
+	MaxJobs    int
+	Prepared   int // places kept ready
+	LimitsMax  limits
+	Grace      time.Duration
+	Bucket     store.Store // nil: no named workspaces
+	Prefix     string
+	Pool4      netip.Prefix
+	Pool6      netip.Prefix
+	Internal   []netip.Prefix // ranges that no job reaches, on top of the node's own addresses
+	Forward    bool           // turn IP forwarding on
+}
+
+// built is a spine and what must be closed after it.
+type built struct {
+	*spine
+	fs        *cowfs.Manager
+	cgroups   *cgroup.Parent
+	pool      *places
+	problems  []nodeProblem
+	reclaimed int64 // leftovers of an earlier agent
+	back      undo.Stack
+}
+
+// nodeProblem is something that keeps a part of the node from working.
+type nodeProblem struct{ What, Why, Fix string }
+
+// build opens the parts in order, each after what an earlier agent of this state directory left of it was cleared away.
+// Precondition: the caller holds the state directory's lock. An error names the part; what was opened is closed again.
+func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error) {
+	b := &built{spine: &spine{log: log, faults: &faults{}, flushes: &flushes{}, limitsMax: o.LimitsMax, grace: o.Grace}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	// A warden that dies leaves its init to the next reaper above: that must be this process.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become the reaper of wardens' children: %w", err)
+	}
+
+	if b.policy, err = policy.Default(runtime.GOARCH); err != nil {
+		return nil, fmt.Errorf("syscall policy: %w", err)
+	}
+	if b.filter, err = new(seccomp.Cache).Get(b.policy); err != nil {
+		return nil, fmt.Errorf("compile the syscall policy: %w", err)
+	}
+
+	launcher, err := jail.NewLauncher(o.JailBinary)
+	if err != nil {
+		return nil, fmt.Errorf("%w (tolbooth-jail must lie beside tolbooth, or be named by jail_binary)", err)
+	}
+	b.back.Push("close the launcher", launcher.Close)
+
+	if b.cgroups, err = cgroup.OpenParent("tb-" + o.Instance); err != nil {
+		return nil, err
+	}
+	b.back.Push("remove the cgroups", b.cgroups.Close)
+	if left, err := b.cgroups.Sweep(); err != nil {
+		return nil, fmt.Errorf("clear away an earlier agent's jails: %w", err)
+	} else if len(left) > 0 {
+		b.reclaimed += int64(len(left))
+		log.Warn("cleared away jails that an earlier agent left", "count", len(left))
+	}
+
+	if b.fs, err = cowfs.Open(cowfs.Options{StateDir: o.State, Bucket: o.Bucket, Prefix: o.Prefix}); err != nil {
+		return nil, fmt.Errorf("open the workspaces: %w", err)
+	}
+	b.back.Push("close the workspaces", b.fs.Close)
+	if err := b.reclaim(); err != nil {
+		return nil, fmt.Errorf("clear away an earlier agent's trees: %w", err)
+	}
+
+	if err := b.openNetwork(o); err != nil {
+		return nil, err
+	}
+	pool := netns.NewPool(o.Prepared + 2)
+	b.back.Push("close the prepared namespaces", pool.Close)
+
+	b.pool = &places{
+		mode: o.Mode, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults,
+		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
+		// they are used again.
+		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)),
+	}
+	b.pool.start(o.Prepared)
+	b.back.Push("discard the prepared places", b.pool.Close)
+	b.back.Push("wait for what finished jobs still hold", func() error { b.undoing.Wait(); return nil })
+
+	b.spine.places = b.pool
+	b.spine.trees = &trees{fs: b.fs, flushes: b.flushes, resolv: jobResolvConf("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")}
+	return b, ctx.Err()
+}
+
+// openNetwork sets up the node's side of the jails' networks and the egress control. Without the control, jobs that want a
+// network are refused; those without one run.
+func (b *built) openNetwork(o parts) error {
+	links, problems, err := netns.Open(netns.Options{Instance: o.Instance, Pool4: o.Pool4, Pool6: o.Pool6, SetForwarding: o.Forward})
+	if err != nil {
+		return err
+	}
+	b.back.Push("remove the node's side of the network", links.Close)
+	for _, p := range problems {
+		b.problems = append(b.problems, nodeProblem(p))
+	}
+	if err := links.Sweep(); err != nil {
+		return fmt.Errorf("clear away an earlier agent's links: %w", err)
+	}
+	own, err := links.NodePrefixes()
+	if err != nil {
+		return err
+	}
+	egress, err := bpf.Load(bpf.Options{
+		Cgroup: b.cgroups.Group().Unified, Node: append(own, o.Internal...), Slots: maxSlots,
+	})
+	if err != nil {
+		b.problems = append(b.problems, nodeProblem{
+			What: "no egress control: jobs that want a network are refused, and a refused connection is not explained",
+			Why:  err.Error(), Fix: "see `tolbooth doctor`, layer ebpf-egress",
+		})
+		b.spine.nets = noNets{}
+		return nil
+	}
+	b.back.Push("unload the egress control", egress.Close)
+	b.spine.nets, b.egress = newNets(egress, links), true
+	return nil
+}
+
+// ready are the places that wait for a job.
+func (b *built) ready() chan *place { return b.pool.ready }
+
+// Close gives everything back. No job may be running.
+func (b *built) Close() error { return b.back.Run() }

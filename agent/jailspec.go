@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
+)
+
+// writable are the directories below which a job's program may change anything: its own, and the kernel's own objects
+// (devices, its processes' files in proc), which have their own permissions.
+var writable = []string{"/workspace", "/tmp", "/var/tmp", "/run", "/dev", "/proc"}
+
+// jailSpec is the command of a job in the words of package jail.
+func (s *spine) jailSpec(w *work, t tree, notify *os.File) jail.Spec {
+	l := w.Limits
+	spec := jail.Spec{
+		Root: t.Root(), Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
+		Stdin: w.Stdin, Spool: w.Spool, Notify: notify, Started: w.Admitted,
+		Wall: l.Wall.Value, CPU: l.CPU.Value, Output: l.Output.Value, Grace: s.grace,
+		Landlock: &jail.Landlock{Write: writable},
+		// What is in memory counts against the memory limit; half of it in /tmp leaves room for the program.
+		Tmpfs: []jail.Tmpfs{
+			{Target: "/tmp", Bytes: l.Memory.Value / 2, Inodes: l.Inodes.Value, Mode: 0o1777},
+			{Target: "/run", Bytes: l.Memory.Value / 8, Inodes: l.Inodes.Value, Mode: 0o755, UID: jobUID, GID: jobGID},
+			{Target: "/dev/shm", Bytes: l.Shm.Value, Inodes: l.Inodes.Value, Mode: 0o1777},
+		},
+		Rlimits: []jail.Rlimit{
+			{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles.Value)},
+			{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.Disk.Value)},
+			{Resource: unix.RLIMIT_CORE, Value: 0},
+		},
+	}
+	for _, m := range t.Mounts() {
+		spec.Mounts = append(spec.Mounts, jail.Mount{Target: m.Target, File: m.File})
+	}
+	if w.Mode == jail.Syd {
+		spec.Filter = s.filter
+	}
+	return spec
+}
+
+func (w *work) cgroupLimits() cgroup.Limits {
+	return cgroup.Limits{MemoryBytes: w.Limits.Memory.Value, Pids: w.Limits.Pids.Value, CPUs: w.Limits.CPUs.Value}
+}
+
+// hostNetwork reports whether the job runs in the agent's own network namespace: only the minimal mode can, and only when
+// its request opens the network.
+func (w *work) hostNetwork() bool { return w.Mode == jail.Minimal && w.Network.Mode == "open" }

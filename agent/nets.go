@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/bpf"
+	"github.com/tolbooth-dev/tolbooth/netns"
+)
+
+// nets connects jobs to the network: the policy is bound before the job's first instruction, the veth, if the job may
+// talk at all, carries it from its first packet.
+type nets struct {
+	egress *bpf.Egress
+	links  *netns.Manager
+
+	mu       sync.Mutex
+	watching map[uint32]*wire // by slot; guarded by mu
+	refused  map[string]int64 // refusals by rule, for metrics; guarded by mu
+}
+
+// wire is one job's connection.
+type wire struct {
+	nets    *nets
+	slot    uint32
+	cgroup  uint64
+	allow   []string
+	link    *netns.Link // nil: no network
+	release func() error
+	zero    time.Duration // monotonic time of the job's admission
+	deny    func(api.Denial)
+
+	mu      sync.Mutex
+	denials denialSet // guarded by mu
+	events  uint64    // guarded by mu
+}
+
+func newNets(e *bpf.Egress, m *netns.Manager) *nets {
+	n := &nets{egress: e, links: m, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+	go n.dispatch()
+	return n
+}
+
+// Plug binds the job's policy to its cgroup and, unless it has no network, gives its namespace a veth whose node end is
+// judged by the same policy.
+func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error) {
+	x := &wire{nets: n, slot: p.slot, allow: w.Network.Allow, zero: monotonic() - time.Since(w.Admitted), deny: deny}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.Close())
+		}
+	}()
+	id, release, err := n.egress.SetPolicy(w.Network.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("load the egress policy: %w", err)
+	}
+	x.release = release
+	if w.Network.Mode != "none" && p.netns != nil {
+		if x.link, err = n.links.Connect(p.netns, func(l *netns.Link) error {
+			return n.egress.BindVeth(bpf.Veth{
+				Ifindex: l.Ifindex, Slot: p.slot, Policy: id, Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
+			})
+		}); err != nil {
+			return nil, err
+		}
+	}
+	job := bpf.Job{Slot: p.slot, Policy: id}
+	if x.link != nil {
+		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
+	}
+	if job.Cgroup, err = bpf.CgroupID(p.dir); err != nil {
+		return nil, err
+	}
+	x.cgroup = job.Cgroup
+	n.watch(x)
+	return x, n.egress.BindCgroup(job)
+}
+
+func (n *nets) watch(x *wire) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.watching[x.slot] = x
+}
+
+// dispatch hands each event to the job whose slot it names. It ends when the egress is closed.
+func (n *nets) dispatch() {
+	for e := range n.egress.Events() {
+		n.mu.Lock()
+		n.refused[e.Rule]++
+		x := n.watching[e.Slot]
+		n.mu.Unlock()
+		if x != nil {
+			x.event(e)
+		}
+	}
+}
+
+// event records one refusal of the job.
+func (x *wire) event(e bpf.Event) {
+	d := x.word(e)
+	x.mu.Lock()
+	x.events++
+	fresh := x.denials.add(d)
+	x.mu.Unlock()
+	if fresh {
+		x.deny(d)
+	}
+}
+
+// Denials are all refusals of the job so far. The ring is read by another goroutine, so it waits, briefly, until that has
+// seen as many events of the slot as the kernel sent.
+func (x *wire) Denials() []api.Denial {
+	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
+		c, err := x.nets.egress.Stats(x.slot)
+		if err != nil || x.seen() >= c.Reported {
+			break
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.denials.list)
+}
+
+func (x *wire) seen() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.events
+}
+
+// Traffic is what the job sent and received, in bytes.
+func (x *wire) Traffic() (tx, rx int64) {
+	c, err := x.nets.egress.Stats(x.slot)
+	if err != nil {
+		return 0, 0
+	}
+	return int64(c.TxBytes), int64(c.RxBytes)
+}
+
+// Close forgets the job: its cgroup first, so that whatever might still run in it is refused.
+func (x *wire) Close() error {
+	var errs []error
+	if x.cgroup != 0 {
+		errs = append(errs, x.nets.egress.UnbindCgroup(x.cgroup))
+	}
+	if x.link != nil {
+		errs = append(errs, x.nets.egress.UnbindVeth(x.link.Ifindex)) // the pair goes with its namespace
+	}
+	if x.release != nil {
+		errs = append(errs, x.release())
+	}
+	x.nets.mu.Lock()
+	delete(x.nets.watching, x.slot)
+	x.nets.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+var netVerbs = map[bpf.Source]string{bpf.Connect: "connect", bpf.Sendmsg: "send to", bpf.Packet: "send a packet to"}
+
+// word turns an event into a denial, with the smallest change of the request that would allow the destination.
+func (x *wire) word(e bpf.Event) api.Denial {
+	proto := map[uint8]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp", unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_ICMPV6: "icmp"}[e.Proto]
+	if proto == "" {
+		proto = fmt.Sprintf("protocol %d", e.Proto)
+	}
+	dest := e.Addr.String() + "/" + proto
+	if e.Port != 0 {
+		dest = netip.AddrPortFrom(e.Addr, e.Port).String() + "/" + proto
+	}
+	d := api.Denial{
+		Layer: "network", What: netVerbs[e.Source] + " " + dest, Rule: e.Rule, Errno: "EPERM", Count: int64(e.Count),
+		PID: int(e.JailPID), Program: e.Program, Fix: noFix,
+		AtMS: max(0, (time.Duration(e.Monotonic) - x.zero).Milliseconds()),
+	}
+	if e.Source == bpf.Packet {
+		d.Errno = "" // dropped on the wire: no system call was there to fail
+	}
+	switch e.Rule {
+	case "network.none":
+		d.Why = "the job has no network (network.mode none, the default); allow the destinations that it needs"
+		d.Fix = allowFix(nil, dest)
+	case "network.default":
+		d.Why = "the destination is not in network.allow; add it there if the job needs it"
+		d.Fix = allowFix(x.allow, dest)
+	case "network.deny":
+		d.Why = "a rule of network.deny names the destination, and deny outranks allow; remove that rule if the job needs it"
+	case "network.metadata":
+		d.Why = "cloud metadata services and link-local addresses are never reachable from a job: they hand out the node's credentials"
+	case "network.node":
+		d.Why = "the node's own addresses, loopback of the node and internal ranges are closed to jobs by the node's configuration"
+	}
+	return d
+}
+
+// allowFix is the request change that adds one destination to what is allowed already.
+func allowFix(have []string, dest string) jsontext.Value {
+	allow := append(slices.Clone(have), dest)
+	return mustJSON(map[string]any{"network": map[string]any{"mode": "allow", "allow": allow}})
+}
+
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
+	return time.Duration(ts.Nano())
+}
+
+// noNets stands in where the kernel offers no egress control: a job without a network needs none, any other is refused.
+type noNets struct{}
+
+func (noNets) Plug(w *work, _ *place, _ func(api.Denial)) (plug, error) {
+	if w.Network.Mode == "none" || w.hostNetwork() {
+		return unplugged{}, nil
+	}
+	return nil, errors.New("this node has no egress control (see problems in /health), so no job gets a network")
+}
+
+// unplugged is the connection of a job that has none.
+type unplugged struct{}
+
+func (unplugged) Denials() []api.Denial   { return nil }
+func (unplugged) Traffic() (int64, int64) { return 0, 0 }
+func (unplugged) Close() error            { return nil }

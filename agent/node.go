@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/agent/probe"
+	"github.com/tolbooth-dev/tolbooth/jail"
+)
+
+// node is this machine as the API shows it: what the probe found at the start, and what the spine meets while it runs. It
+// runs jobs when there is a spine, and says why not when there is none.
+type node struct {
+	cfg    *Config
+	found  probe.Report
+	built  *built // nil: broken says why
+	broken error
+
+	mu    sync.Mutex
+	early []fault // faults before there is a spine; guarded by mu
+}
+
+// Run takes a job through its life.
+func (n *node) Run(ctx context.Context, w *work, p progress) api.Result {
+	if n.built == nil { // the rulebook refuses before; this is for jobs that were admitted in between
+		return newResult(w).startFailed(ctx, "run a job", n.broken)
+	}
+	return n.built.Run(ctx, w, p)
+}
+
+// words puts the warden's record of a refused call into words.
+func (n *node) words(payload []byte) (api.Denial, error) { return wordCall(n.built.policy, payload) }
+
+// fault remembers that something of the agent's own failed.
+func (n *node) fault(step string, err error) {
+	if n.built != nil {
+		n.built.faults.add(step, err)
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.early = append(n.early, fault{step, err, time.Now()})
+}
+
+// report answers from memory.
+func (n *node) report() report {
+	r := report{
+		Kernel: n.found.Kernel, Arch: n.found.Arch, Modes: map[jail.Mode]modeReport{},
+		Cgroup:     api.Cgroup{Version: n.found.Cgroup, Controllers: map[string]string{}},
+		Filesystem: api.FilesystemHealth{Enabled: n.cfg.FS.Enabled, Bucket: n.cfg.FS.Client},
+	}
+	for name, why := range n.found.Controllers {
+		r.Cgroup.Controllers[name] = "missing: " + why
+		if why == "" {
+			r.Cgroup.Controllers[name] = n.controllerAt(name)
+		}
+	}
+	for name := range n.found.Modes {
+		r.Modes[jail.Mode(name)] = n.modeReport(name)
+	}
+	for _, l := range n.found.Layers {
+		if !l.OK && len(l.Needed) == 0 {
+			r.Problems = append(r.Problems, api.NodeProblem{What: "layer " + l.Name + " is missing", Why: l.Why, Fix: l.Fix})
+		}
+	}
+	if n.built != nil {
+		n.built.addTo(&r)
+	}
+	return r
+}
+
+// controllerAt says on which hierarchy a working controller sits.
+func (n *node) controllerAt(string) string {
+	if n.found.Cgroup == "v2" {
+		return "v2"
+	}
+	return "v1"
+}
+
+func (n *node) modeReport(name string) modeReport {
+	m := n.found.Modes[name]
+	out := modeReport{Grade: name, Layers: map[string]api.Layer{}}
+	for _, l := range n.found.Layers {
+		layer := api.Layer{Status: "ok"}
+		if !l.OK {
+			layer = api.Layer{Status: "missing", Why: l.Why, Fix: l.Fix}
+		}
+		out.Layers[l.Name] = layer
+	}
+	var lacks []string
+	for _, missing := range m.Missing {
+		lacks = append(lacks, missing+": "+out.Layers[missing].Why)
+	}
+	if len(lacks) == 0 && n.broken != nil {
+		lacks = append(lacks, n.broken.Error())
+	}
+	out.Lacks = strings.Join(lacks, "; ")
+	if out.Lacks != "" {
+		out.Grade = "none"
+	}
+	return out
+}
+
+// addTo adds what the running spine knows.
+func (b *built) addTo(r *report) {
+	for _, p := range b.problems {
+		r.Problems = append(r.Problems, api.NodeProblem(p))
+	}
+	for _, f := range b.faults.recent() {
+		r.Problems = append(r.Problems, api.NodeProblem{
+			What: "the step " + f.Step + " failed", Why: f.Err.Error(), Fix: "last seen " + f.At.UTC().Format(time.RFC3339) + "; the agent's log has the context",
+		})
+	}
+	f := b.flushes.now()
+	r.Filesystem.LastFlushAgeMS, r.Filesystem.UnflushedWorkspaces = f.age, f.unflushed
+	if f.unflushed > 0 {
+		r.Problems = append(r.Problems, api.NodeProblem{
+			What: "work of named workspaces is not in the bucket yet", Why: f.why, Fix: "it is kept on this node and flushed as soon as the bucket takes it; work that lost to another agent's flush waits in parked/ of the state directory",
+		})
+	}
+	r.Figures = figures{
+		Prepared: len(b.ready()), Unflushed: f.unflushed, Reclaimed: b.reclaimed, Flushes: f.done, FlushFaults: f.failed, FlushedBytes: f.bytes,
+	}
+	for _, c := range b.faults.counts() {
+		r.Figures.Faults += c
+	}
+}

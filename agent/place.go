@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs"
+	"github.com/tolbooth-dev/tolbooth/internal/undo"
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
+	"github.com/tolbooth-dev/tolbooth/netns"
+)
+
+// idBase is the host id that jail id 0 of slot 0 maps to; each slot has the next 65536 ids. The range lies above what
+// systemd and container engines hand out (uid ranges 524288..1879048191) and below 2^31.
+const (
+	idBase   = 0x7000_0000
+	idsASlot = 1 << 16
+	maxSlots = 4096
+)
+
+// place is where one job lives: ids, a cgroup, an empty network namespace and a jail whose warden and init wait.
+// Everything in it was made for one job and is never used for a second one.
+type place struct {
+	slot  uint32
+	mode  jail.Mode
+	group group
+	dir   string           // the group's v2 directory
+	netns *netns.Namespace // nil: the agent's own network
+	cell  cell
+	back  undo.Stack // from newest to oldest: jail, namespace, cgroup, slot
+}
+
+func (p *place) base() uint32 { return idBase + p.slot*idsASlot }
+
+// kill ends every process of the place and returns when none is left.
+func (p *place) kill() error {
+	if err := p.group.Kill(); err != nil {
+		return err
+	}
+	for deadline, wait := time.Now().Add(10*time.Second), 100*time.Microsecond; ; wait = min(2*wait, 20*time.Millisecond) {
+		populated, err := p.group.Populated()
+		if err != nil || !populated {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("cgroup %s still has processes 10s after cgroup.kill", p.dir)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// Release gives everything back, the slot last.
+func (p *place) Release() error { return p.back.Run() }
+
+// places makes places, and keeps a few of the node's own mode ready, since most of the cost of a jail is three process
+// starts that need to know nothing of the job.
+type places struct {
+	mode     jail.Mode // of the prepared ones
+	launcher *jail.Launcher
+	cgroups  *cgroup.Parent
+	netns    *netns.Pool
+	fs       *cowfs.Manager
+	faults   *faults
+	slots    uint32
+
+	ready chan *place
+	want  chan struct{} // one token a place that should be made ahead of time
+	wg    sync.WaitGroup
+	stop  context.CancelFunc
+
+	mu    sync.Mutex
+	inUse map[uint32]bool // slots; guarded by mu
+	next  uint32          // guarded by mu
+}
+
+// start makes places ahead of time: n of them are kept ready.
+func (ps *places) start(n int) {
+	ctx, stop := context.WithCancel(context.Background())
+	ps.ready, ps.want, ps.stop, ps.inUse = make(chan *place, n), make(chan struct{}, n), stop, map[uint32]bool{}
+	for range n {
+		ps.want <- struct{}{}
+	}
+	ps.wg.Go(func() { ps.keepReady(ctx) })
+}
+
+// keepReady makes a place for each token. A failure is reported and tried again, slower each time.
+func (ps *places) keepReady(ctx context.Context) {
+	wait := time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ps.want:
+		}
+		p, err := ps.make(ctx, ps.mode, false)
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			ps.faults.add("prepare", err)
+			wait = min(max(2*wait, 100*time.Millisecond), 10*time.Second)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+				ps.want <- struct{}{}
+				continue
+			}
+		}
+		wait = 0
+		ps.ready <- p
+	}
+}
+
+// Take hands out a place for one job: a prepared one where it fits, else a new one.
+func (ps *places) Take(ctx context.Context, mode jail.Mode, hostNetwork bool) (*place, error) {
+	for mode == ps.mode && !hostNetwork {
+		select {
+		case p := <-ps.ready:
+			ps.want <- struct{}{}
+			if alive, err := p.group.Populated(); err == nil && alive {
+				return p, nil
+			}
+			ps.faults.add("prepare", errors.Join(errors.New("a prepared jail died while it waited"), p.Release()))
+			continue
+		default:
+		}
+		break
+	}
+	return ps.make(ctx, mode, hostNetwork)
+}
+
+// make builds a place from nothing: slot, file tree template, cgroup, network namespace, warden and init.
+func (ps *places) make(ctx context.Context, mode jail.Mode, hostNetwork bool) (_ *place, err error) {
+	p := &place{mode: mode}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Release())
+		}
+	}()
+
+	if p.slot, err = ps.claim(); err != nil {
+		return nil, err
+	}
+	p.back.Push("free the slot", func() error { ps.free(p.slot); return nil })
+
+	g, err := ps.cgroups.Create(fmt.Sprintf("%04x", p.slot))
+	if err != nil {
+		return nil, err
+	}
+	p.group, p.dir = g, g.Unified
+	p.back.Push("remove the cgroup", func() error { return errors.Join(p.kill(), g.Remove()) })
+
+	at := jail.Place{Mode: mode, UIDBase: p.base(), Cgroup: g, Hostname: "sandbox"}
+	if !hostNetwork {
+		if p.netns, err = ps.netns.Take(ctx); err != nil {
+			return nil, fmt.Errorf("make a network namespace: %w", err)
+		}
+		p.back.Push("close the network namespace", p.netns.Close)
+		at.Netns = p.netns.File()
+	}
+
+	prepared, err := ps.launcher.Prepare(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p.cell = preparedCell{prepared}
+	p.back.Push("end the jail", prepared.Close)
+	return p, ps.fs.Prepare(p.slot, p.base())
+}
+
+// preparedCell is a jail.Prepared whose commands are seen through this package's interface.
+type preparedCell struct{ *jail.Prepared }
+
+func (c preparedCell) Start(ctx context.Context, s jail.Spec) (running, error) {
+	proc, err := c.Prepared.Start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return proc, nil
+}
+
+// claim reserves the least recently used free slot, so that ids and addresses rest as long as possible between jobs.
+func (ps *places) claim() (uint32, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for range maxSlots {
+		slot := ps.next
+		ps.next = (ps.next + 1) % ps.slots
+		if !ps.inUse[slot] {
+			ps.inUse[slot] = true
+			return slot, nil
+		}
+	}
+	return 0, errors.New("all slots are in use: more jails are still being taken down than run")
+}
+
+func (ps *places) free(slot uint32) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.inUse, slot)
+}
+
+// Close ends the maker and discards what is ready. No Take may follow.
+func (ps *places) Close() error {
+	ps.stop()
+	go func() { ps.wg.Wait(); close(ps.ready) }()
+	var errs []error
+	for p := range ps.ready {
+		errs = append(errs, p.Release())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
+)
+
+// outcome is a result in the making.
+type outcome struct {
+	api.Result
+	timer stopwatch
+	notes []error
+}
+
+// newResult starts the clocks of one job's result.
+func newResult(w *work) *outcome {
+	r := &outcome{timer: stopwatch{last: w.Admitted}}
+	r.Outputs, r.Denials = []api.Output{}, []api.Denial{}
+	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}}
+	return r
+}
+
+// stopwatch adds the time since the last step to a field, in microseconds.
+type stopwatch struct{ last time.Time }
+
+func (s *stopwatch) step(us *int64) {
+	now := time.Now()
+	*us += now.Sub(s.last).Microseconds()
+	s.last = now
+}
+
+// startFailed ends a job whose command never ran.
+func (r *outcome) startFailed(ctx context.Context, step string, err error) api.Result {
+	r.Outcome, r.Detail = api.OutcomeStartFailed, step+": "+err.Error()
+	if ctx.Err() != nil {
+		r.Outcome, r.Detail = api.OutcomeCancelled, "cancelled before the command ran: "+context.Cause(ctx).Error()
+	}
+	return r.Result
+}
+
+// problem notes something that went wrong beside the job itself.
+func (r *outcome) problem(err error) {
+	r.notes = append(r.notes, err)
+	r.Detail = errors.Join(r.notes...).Error()
+}
+
+// exited translates the warden's account of the end.
+func (r *outcome) exited(w *work, e jail.Exit) {
+	r.StdoutBytes, r.StderrBytes, r.Truncated = e.StdoutBytes, e.StderrBytes, e.Truncated
+	r.Usage.WallMS, r.Usage.OrphansKilled = e.RunUS/1000, e.Orphans
+	l := w.Limits
+	switch e.Cause {
+	case jail.CauseExit:
+		r.Outcome = api.OutcomeOK
+		if e.Code != 0 {
+			r.Outcome = api.OutcomeExit
+		}
+		r.ExitCode = &e.Code
+	case jail.CauseSignal:
+		r.Outcome = api.OutcomeSignal
+		name := unix.SignalName(unix.Signal(e.Signal))
+		r.Signal = &name
+	case jail.CauseWall:
+		r.limited(api.OutcomeWallLimit, "wall", l.Wall.Value.String(), l.Wall.SetBy)
+	case jail.CauseCPU:
+		r.limited(api.OutcomeCPULimit, "cpu", l.CPU.Value.String(), l.CPU.SetBy)
+	case jail.CauseMemory:
+		r.limited(api.OutcomeMemoryLimit, "memory", quantity(l.Memory.Value), l.Memory.SetBy)
+	case jail.CausePids:
+		r.limited(api.OutcomePidsLimit, "pids", strconv.FormatInt(l.Pids.Value, 10), l.Pids.SetBy)
+	case jail.CauseOutput:
+		r.limited(api.OutcomeOutputLimit, "output", quantity(l.Output.Value), l.Output.SetBy)
+	case jail.CauseDisk:
+		r.limited(api.OutcomeDiskLimit, "disk", quantity(l.Disk.Value), l.Disk.SetBy)
+	case jail.CauseCancelled:
+		r.Outcome = api.OutcomeCancelled
+	case jail.CauseStartFailed:
+		r.Outcome, r.Detail = api.OutcomeStartFailed, e.Step+": "+e.Error
+	default:
+		r.Outcome, r.Detail = api.OutcomeAgentLost, "the warden of the jail died; everything in the jail was killed, and how far the command came is not known"
+	}
+}
+
+func (r *outcome) limited(o api.Outcome, name, value, setBy string) {
+	r.Outcome = o
+	r.Limit = &api.Limit{Name: name, Value: value, SetBy: setBy}
+	r.Detail = fmt.Sprintf("the %s limit of %s (set by: %s) ended the job", name, value, setBy)
+}
+
+// used reads what the job used from where the kernel counted it.
+func (r *outcome) used(p *place, t tree, link plug) {
+	if u, err := p.group.Usage(); err != nil {
+		r.problem(fmt.Errorf("read the cgroup's usage: %w", err))
+	} else {
+		r.Usage.CPUMS, r.Usage.MemoryPeakBytes, r.Usage.PidsPeak = u.CPU.Milliseconds(), u.MemoryPeakBytes, u.PidsPeak
+	}
+	if bytes, _, err := t.DiskUsage(context.Background()); err != nil {
+		r.problem(fmt.Errorf("measure the disk use: %w", err))
+	} else {
+		r.Usage.DiskBytes = bytes
+	}
+	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
+}
+
+// Output files are returned with the result up to these sizes; beyond, they are listed with the reason.
+const (
+	maxOutputFile  = 1 << 20
+	maxOutputTotal = 8 << 20
+)
+
+// collectOutputs gathers the files that the request's globs match, through the tree's own descriptor.
+func (r *outcome) collectOutputs(w *work, t tree) {
+	if len(w.Outputs) == 0 {
+		return
+	}
+	found, err := t.Glob(context.Background(), w.Outputs)
+	if err != nil {
+		r.problem(fmt.Errorf("look for outputs: %w", err))
+	}
+	left := int64(maxOutputTotal)
+	for _, f := range found {
+		out := api.Output{Path: f.Path, Bytes: f.Size, Mode: fmt.Sprintf("%#o", f.Mode&fs.ModePerm)}
+		switch {
+		case f.Size > maxOutputFile:
+			out.Omitted = fmt.Sprintf("larger than %s", quantity(maxOutputFile))
+		case f.Size > left:
+			out.Omitted = fmt.Sprintf("the outputs together are larger than %s", quantity(maxOutputTotal))
+		default:
+			data, _, err := t.ReadFile(f.Path, f.Size)
+			if err != nil {
+				out.Omitted = err.Error()
+				break
+			}
+			left -= int64(len(data))
+			out.Content, out.Encoding = encodeBytes(data)
+		}
+		r.Outputs = append(r.Outputs, out)
+	}
+}
+
+// flush publishes the workspace. When that fails the work is parked on disk and tried again later; the result says so.
+func (r *outcome) flush(s *spine, t tree, w *work) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	id, err := t.Flush(ctx, w.ID)
+	if err == nil {
+		r.Snapshot = &id
+		return
+	}
+	s.faults.add("flush", err)
+	r.problem(fmt.Errorf("the workspace %q was not flushed: %w; its files stay on this node and are flushed as soon as that works",
+		w.Workspace, errors.Join(err, t.Park(err))))
+}
+
+// printed takes what the command printed, and the refused calls, from the spool.
+func (r *outcome) printed(w *work) [][]byte {
+	c, err := collect(w.SpoolPath, w.Limits.Output.Value)
+	if err != nil {
+		r.problem(err)
+	}
+	c.fill(&r.Result)
+	return c.Calls
+}
+
+// denied lists every refusal of the run: system calls, connections, and the limit that ended it.
+func (r *outcome) denied(p policy.Policy, w *work, calls [][]byte, network []api.Denial, most limits) {
+	worded, err := wordCalls(p, calls)
+	if err != nil {
+		r.problem(fmt.Errorf("word the refused calls: %w", err))
+	}
+	r.Denials = append(append(r.Denials, worded...), network...)
+	if r.Limit != nil {
+		r.Denials = append(r.Denials, limitDenial(*r.Limit, w.Limits, most, r.Usage))
+	}
+}
+
+// mustJSON encodes a value of ours that cannot fail.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

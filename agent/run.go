@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/internal/undo"
+	"github.com/tolbooth-dev/tolbooth/jail"
+)
+
+// Run takes one job through its whole life. It is the only place that knows the order:
+//
+//	take a place → make the tree → plug the network → set limits → start → wait → kill until empty → outputs →
+//	flush → undo in reverse
+//
+// Each acquisition pushes its undo on the next line. Nothing of the job runs any more when Run returns; what is left to
+// undo then (closing mounts, removing directories, giving the slot back) holds no process and goes on in the background.
+func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
+	r := newResult(w)
+	back := &undo.Stack{}
+	defer s.finish(back, w.ID)
+
+	p.Enter(api.StateStarting)
+	r.timer.step(&r.Timings.Queue)
+
+	place, err := s.places.Take(ctx, w.Mode, w.hostNetwork())
+	if err != nil {
+		return r.startFailed(ctx, "prepare the jail", err)
+	}
+	back.Push("give the place back", place.Release)
+	r.timer.step(&r.Timings.Jail)
+
+	tree, err := s.trees.Make(ctx, w, place)
+	if err != nil {
+		return r.startFailed(ctx, "open the workspace", err)
+	}
+	back.Push("discard the tree", tree.Discard)
+	r.timer.step(&r.Timings.Workspace)
+
+	plug, err := s.nets.Plug(w, place, p.Deny)
+	if err != nil {
+		return r.startFailed(ctx, "set up the network", err)
+	}
+	back.Push("unplug the network", plug.Close)
+	r.timer.step(&r.Timings.Network)
+
+	if err := place.group.SetLimits(w.cgroupLimits()); err != nil {
+		return r.startFailed(ctx, "set the limits", err)
+	}
+	proc, err := place.cell.Start(ctx, s.jailSpec(w, tree, p.Notify()))
+	if err != nil {
+		return r.startFailed(ctx, "start the command", err)
+	}
+	r.timer.step(&r.Timings.Jail)
+	p.Started(proc)
+	p.Enter(api.StateRunning)
+
+	exit := s.await(ctx, w, proc, tree)
+	if err := place.kill(); err != nil { // no writer survives into the flush
+		r.problem(fmt.Errorf("end the processes of the job: %w", err))
+	}
+	r.timer.step(&r.Timings.Run)
+
+	r.exited(w, exit)
+	calls := r.printed(w)
+	r.used(place, tree, plug)
+	r.collectOutputs(w, tree)
+	if w.Workspace != "" {
+		r.flush(s, tree, w)
+		r.timer.step(&r.Timings.Flush)
+	}
+	r.Isolation = s.isolation(w, exit)
+	r.denied(s.policy, w, calls, plug.Denials(), s.limitsMax)
+	return r.Result
+}
+
+// await waits for the command's end. A cancelled context ends it with TERM, grace and KILL; disk use over the limit ends
+// it at once. The wait itself is not cancelled: each of those makes the warden kill the jail and report.
+func (s *spine) await(ctx context.Context, w *work, proc running, t tree) jail.Exit {
+	watch, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	stop := context.AfterFunc(ctx, func() { proc.Cancel(jail.CauseCancelled) })
+	defer stop()
+	go watchDisk(watch, w.Limits, t, func() { proc.Cancel(jail.CauseDisk) })
+
+	exit, err := proc.Wait(watch)
+	if err != nil {
+		s.faults.add("warden", err)
+		s.log.Error("the warden was lost", "job", w.ID, "err", err)
+	}
+	return exit
+}
+
+// finish undoes in the background what a finished job still holds.
+func (s *spine) finish(back *undo.Stack, id string) {
+	s.undoing.Go(func() {
+		if err := back.Run(); err != nil {
+			s.faults.add("undo", err)
+			s.log.Error("undo what a job held", "job", id, "err", err)
+		}
+	})
+}
+
+// How often disk use is looked at: often enough that a job cannot run far over its limit, seldom enough that the look
+// itself costs at most a twentieth of a core.
+const (
+	diskEvery = 200 * time.Millisecond
+	diskShare = 20
+)
+
+// watchDisk measures the tree until ctx ends and calls over once when it holds more than the job may use. It is
+// accounting, not a quota: a job can be over its limit for one interval.
+func watchDisk(ctx context.Context, l limits, t tree, over func()) {
+	for wait := diskEvery; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		start := time.Now()
+		bytes, inodes, err := t.DiskUsage(ctx)
+		if err == nil && (bytes > l.Disk.Value || inodes > l.Inodes.Value) {
+			over()
+			return
+		}
+		wait = max(diskEvery, diskShare*time.Since(start))
+	}
+}

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs"
+)
+
+// Jail ids of the user's program; the skeleton's passwd names them.
+const jobUID, jobGID = 1000, 1000
+
+// trees makes job trees with cowfs.
+type trees struct {
+	fs      *cowfs.Manager
+	flushes *flushes
+	resolv  []byte // resolv.conf of a job with a network
+}
+
+// Make opens the workspace, restored if it is a named one, and puts the request's files into it.
+func (t *trees) Make(ctx context.Context, w *work, p *place) (tree, error) {
+	ct, err := t.fs.Create(ctx, cowfs.CreateOptions{
+		ID: w.ID, Slot: p.slot, IDBase: p.base(), Workspace: w.Workspace, Wait: true,
+		MaxBytes: w.Limits.Disk.Value, MaxFiles: w.Limits.Inodes.Value,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.fill(ct, w); err != nil {
+		return nil, errors.Join(err, ct.Discard())
+	}
+	return &jobTree{ct, t.flushes}, nil
+}
+
+func (t *trees) fill(ct *cowfs.Tree, w *work) error {
+	if w.Network.Mode != "none" {
+		if err := ct.WriteFile("/etc/resolv.conf", t.resolv, 0o644, 0, 0); err != nil {
+			return err
+		}
+	}
+	for _, f := range w.Files {
+		if err := ct.WriteFile(f.Path, f.Data, f.Mode, jobUID, jobGID); err != nil {
+			return fmt.Errorf("files: %w", err)
+		}
+	}
+	return nil
+}
+
+// jobTree is a cowfs tree whose flushes are counted.
+type jobTree struct {
+	*cowfs.Tree
+	flushes *flushes
+}
+
+// Flush publishes the workspace and returns the snapshot's id.
+func (t *jobTree) Flush(ctx context.Context, job string) (string, error) {
+	id, stats, err := t.Tree.Flush(ctx, cowfs.FlushMeta{Job: job})
+	if err == nil {
+		t.flushes.succeeded(stats.BytesAdded)
+	}
+	return id, err
+}
+
+// Park keeps the unflushed workspace on this node's disk. What lost to another agent's flush waits for a person.
+func (t *jobTree) Park(reason error) error {
+	return t.Tree.Park(reason.Error(), !errors.Is(reason, cowfs.ErrConflict))
+}
