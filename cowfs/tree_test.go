@@ -97,6 +97,19 @@ func TestDevHasSixNodesAndCannotBeWritten(t *testing.T) {
 	}
 }
 
+func TestNobodyCanMakeAWhiteout(t *testing.T) {
+	m := newManager(t, nil)
+	tree := create(t, m, CreateOptions{})
+	if err := unix.Mknod(inside(tree, "workspace/w"), unix.S_IFCHR|0o666, 0); !errors.Is(err, unix.EPERM) {
+		t.Errorf("mknod c 0 0: %v, want EPERM", err)
+	}
+	must(t, os.WriteFile(inside(tree, "workspace/f"), nil, 0o644))
+	err := unix.Renameat2(unix.AT_FDCWD, inside(tree, "workspace/f"), unix.AT_FDCWD, inside(tree, "workspace/g"), unix.RENAME_WHITEOUT)
+	if !errors.Is(err, unix.EINVAL) {
+		t.Errorf("renameat2 (RENAME_WHITEOUT): %v, want EINVAL", err)
+	}
+}
+
 func TestTreesDoNotShareAnything(t *testing.T) {
 	m := newManager(t, nil)
 	a := create(t, m, CreateOptions{ID: "a"})

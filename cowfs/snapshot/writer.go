@@ -132,21 +132,26 @@ func (w *Writer) Add(e *Entry, runs []Run, content io.ReaderAt) error {
 	if err := w.order.next(e); err != nil {
 		return err
 	}
-	rest := e.Extents
-	for first := e; ; {
-		n := min(len(rest), maxExtents)
-		first.Extents, rest = rest[:n:n], rest[n:]
-		w.append(first)
-		if len(rest) == 0 {
-			break
-		}
-		first = &Entry{Kind: More, Path: e.Path}
-	}
+	w.split(e)
 	w.manifest.Entries++
 	if w.nodeSize >= nodeSoft || endsNode(e.Path) {
 		return w.endNode()
 	}
 	return nil
+}
+
+// split appends an entry, what is too much for one as continuations.
+func (w *Writer) split(e *Entry) {
+	part, rest := e, e.Extents
+	for {
+		n := min(len(rest), maxExtents)
+		part.Extents, rest = rest[:n:n], rest[n:]
+		w.append(part)
+		if len(rest) == 0 {
+			return
+		}
+		part = &Entry{Kind: More, Path: e.Path}
+	}
 }
 
 func (w *Writer) append(e *Entry) {
