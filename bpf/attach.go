@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 )
 
 // bpfAllowMulti is BPF_F_ALLOW_MULTI: other programs may sit on the same control group; all must agree.
@@ -86,23 +85,4 @@ func (e *Egress) Detach() error {
 		errs = append(errs, err, e.detachSocket(h.attach, ids))
 	}
 	return errors.Join(errs...)
-}
-
-// chooseHook asks the kernel for tcx by querying the loopback device, which attaches nothing.
-func chooseHook(want Hook) (Hook, error) {
-	switch want {
-	case HookAuto, HookTCX:
-	case HookClsact:
-		return HookClsact, nil
-	default:
-		return "", fmt.Errorf("unknown hook %q", want)
-	}
-	_, err := link.QueryPrograms(link.QueryOptions{Target: 1, Attach: ebpf.AttachTCXIngress})
-	switch {
-	case err == nil:
-		return HookTCX, nil
-	case want == HookAuto && (errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported)):
-		return HookClsact, nil // below 6.6 the attach type is unknown
-	}
-	return "", fmt.Errorf("probe tcx (kernel 6.6): %w", err)
 }

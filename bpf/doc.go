@@ -13,7 +13,7 @@
 // it; package netns only shares its Rule type.
 //
 // Privileges: CAP_BPF and CAP_NET_ADMIN, and CAP_PERFMON below kernel 5.16; in practice root in the initial user namespace.
-// Kernel 5.15 or newer: tcx is used where the kernel has it (6.6), clsact otherwise; Hook says which.
+// Kernel 5.15 or newer. Packet programs are attached by clsact, or by tcx (6.6) where there is no clsact; Hook says which.
 //
 // Lifetime: attachments are made without links, so they belong to the control group and to the device and outlive the
 // agent: a killed agent leaves its jobs exactly as confined as they were, with no file system to depend on. The next Load

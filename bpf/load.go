@@ -16,7 +16,7 @@ import (
 // Hook is how packet programs are attached to a veth.
 type Hook string
 
-// The hooks. HookAuto takes tcx where the kernel has it.
+// The hooks. HookAuto takes clsact, and tcx on a kernel that has only that.
 const (
 	HookAuto   Hook = ""
 	HookTCX    Hook = "tcx"
@@ -30,7 +30,7 @@ type Options struct {
 	Node     []netip.Prefix // the node's own addresses and internal ranges
 	Slots    uint32         // slots are 0..Slots-1; 0: 1024
 	MaxRules int            // of one policy; 0: 1024
-	Hook     Hook           // HookClsact forces the older hook
+	Hook     Hook           // HookAuto unless one of them is to be forced
 }
 
 // Egress is the loaded control. Close it.
@@ -38,6 +38,7 @@ type Egress struct {
 	objects  egressObjects
 	cgroup   *os.File
 	hook     Hook
+	attach   func(ifindex int, fromJail, toJail *ebpf.Program) error
 	slots    uint32
 	maxRules int
 	metadata []netip.Prefix
@@ -84,17 +85,15 @@ func Load(o Options) (*Egress, error) {
 }
 
 func (e *Egress) load(o Options) error {
-	hook, err := chooseHook(o.Hook)
-	if err != nil {
-		return err
-	}
-	e.hook = hook
 	old, err := e.attachedMaps()
 	if err != nil {
 		return err
 	}
 	defer closeMaps(old)
 	if err := e.loadObjects(old); err != nil {
+		return err
+	}
+	if err := e.chooseHook(o.Hook); err != nil {
 		return err
 	}
 	if err := e.SetNode(o.Node); err != nil {

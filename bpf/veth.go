@@ -48,11 +48,7 @@ func (e *Egress) BindVeth(v Veth) error {
 		return fmt.Errorf("bind veth %d: %w", v.Ifindex, err)
 	}
 	e.veths[uint32(v.Ifindex)] = true
-	attach := attachTCX
-	if e.hook == HookClsact {
-		attach = attachClsact
-	}
-	if err := attach(v.Ifindex, e.objects.TbFromJail, e.objects.TbToJail); err != nil {
+	if err := e.attach(v.Ifindex, e.objects.TbFromJail, e.objects.TbToJail); err != nil {
 		return fmt.Errorf("attach to veth %d by %s: %w", v.Ifindex, e.hook, err)
 	}
 	return nil
@@ -66,7 +62,7 @@ func (e *Egress) UnbindVeth(ifindex int) error {
 	return ignoreMissing(e.objects.TbVeths.Delete(uint32(ifindex)), "unbind veth")
 }
 
-// attachTCX puts the programs first on the device's hooks, replacing older ones of ours.
+// attachTCX (kernel 6.6) puts the programs first on the device's hooks, replacing older ones of ours.
 func attachTCX(ifindex int, fromJail, toJail *ebpf.Program) error {
 	for _, h := range []struct {
 		attach  ebpf.AttachType
@@ -112,7 +108,7 @@ func sameProgram(a, b *ebpf.Program) (bool, error) {
 	return idA == idB && idA != 0, nil
 }
 
-// attachClsact is the way before kernel 6.6. The fixed handle and priority make it a replacement when repeated.
+// attachClsact works on every kernel. The fixed handle and priority make it a replacement when repeated.
 func attachClsact(ifindex int, fromJail, toJail *ebpf.Program) error {
 	qdisc := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
 		LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,

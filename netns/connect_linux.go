@@ -158,7 +158,23 @@ func (e end) setUp() error {
 	if err := e.address(e.own6); err != nil {
 		return err
 	}
+	if e.isDefault {
+		if err := e.receive(e.own6); err != nil {
+			return err
+		}
+	}
 	return e.reach(e.peer6)
+}
+
+// receive adds the route that makes the end take packets for its own IPv6 address. The kernel adds one as well, but even
+// without duplicate detection it does so later, from a work item: until then replies are thrown away as somebody else's.
+// (The node's end receives nothing.)
+func (e end) receive(own netip.Addr) error {
+	route := &netlink.Route{LinkIndex: e.link.Attrs().Index, Dst: host(own), Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL}
+	if err := e.route.RouteAdd(route); err != nil {
+		return fmt.Errorf("add local route to %s: %w", own, err)
+	}
+	return nil
 }
 
 func (e end) address(own netip.Addr) error {
