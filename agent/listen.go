@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -136,7 +135,7 @@ func listenTCP(cfg *Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Listen, err)
 	}
-	l = netutil.LimitListener(l, maxConnections)
+	l = newLimitListener(l, maxConnections)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}

@@ -45,6 +45,9 @@ func peerOf(ctx context.Context) peer {
 // file's mode says the same, and this holds also when someone changed it or passed a descriptor on.
 func (s *Server) withPeer(ctx context.Context, c net.Conn) context.Context {
 	p := peer{address: c.RemoteAddr().String()}
+	if limited, ok := c.(*limitedConn); ok {
+		c = limited.Conn
+	}
 	if u, ok := c.(*net.UnixConn); ok {
 		p = s.credentials(u)
 	}

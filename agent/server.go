@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 )
 
@@ -76,7 +74,7 @@ func (s *Server) Listen() error {
 		return err
 	}
 	s.socket = file
-	s.listeners = []net.Listener{netutil.LimitListener(l, maxConnections)}
+	s.listeners = []net.Listener{l}
 	if s.cfg.Listen == "" {
 		return nil
 	}
