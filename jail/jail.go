@@ -44,7 +44,7 @@ const (
 type Place struct {
 	Mode     Mode
 	UIDBase  uint32       // host id that the jail's id 0 maps to; 65536 ids are mapped
-	Cgroup   cgroup.Group // the jail's processes are born in it
+	Cgroup   cgroup.Group // the jail's processes are born in it; new, since a group that was killed kills what is cloned into it (seen on 6.18)
 	Netns    *os.File     // network namespace; nil: the agent's own
 	Hostname string       // empty: "sandbox"; never the node's
 }

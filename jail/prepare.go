@@ -142,7 +142,7 @@ func (w *wardenProcess) ask(ctx context.Context, m wire.Message, files []*os.Fil
 	cleared := w.discard()
 	switch reply := reply.(type) {
 	case *wire.Failed:
-		err = &StartError{reply.Step, reply.Errno, reply.Detail}
+		err = &StartError{reply.Step, reply.Errno, w.appendLastWords(reply.Detail)}
 	case *wire.Ended:
 		err = startErrorOf(reply)
 	default:

@@ -129,8 +129,12 @@ func (w *wardenProcess) epitaph(err error) string {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 		text = "the warden was ended: " + err.Error()
 	}
-	if w.lastWords != "" {
-		text += ": " + w.lastWords
+	return w.appendLastWords(text)
+}
+
+func (w *wardenProcess) appendLastWords(text string) string {
+	if w.lastWords == "" {
+		return text
 	}
-	return text
+	return text + ": " + w.lastWords
 }

@@ -90,7 +90,7 @@ func (b *builder) attach(mount int, target string, flags uint64) error {
 // mount that followed it would cover another directory, or leave this one to the job.
 func (b *builder) open(target string, flags uint64) (int, error) {
 	how := unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC | flags,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | flags, // not O_NOFOLLOW, which would make ENOTDIR of a symlink
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	}
 	relative, ok := strings.CutPrefix(target, "/")

@@ -79,6 +79,7 @@ func (w *warden) run(m *wire.Start, files []int) int {
 	}
 	go r.pump.run()
 	if err := r.poise(h, pipes); err != nil {
+		close(r.over)
 		go r.finish(startFailed(err))
 	} else {
 		go func() { r.finish(r.supervise()) }()
