@@ -78,6 +78,9 @@ type fsContext struct {
 
 func openFS(typ string) (*fsContext, error) {
 	fd, err := unix.Fsopen(typ, unix.FSOPEN_CLOEXEC)
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOSYS) {
+		return nil, fmt.Errorf("%w: fsopen %s: %w", ErrUnsupported, typ, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fsopen %s: %w", typ, err)
 	}
