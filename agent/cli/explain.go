@@ -19,6 +19,10 @@ func (t *tool) explainEnd(job *api.Job) {
 	if text := endText(r); text != "" {
 		fmt.Fprintln(t.Stderr, "tolbooth:", text)
 	}
+	limits, refused := splitDenials(r)
+	for _, d := range limits {
+		fmt.Fprintf(t.Stderr, "  fix: %s\n", fixText(d.Fix))
+	}
 	if r.Truncated {
 		fmt.Fprintf(t.Stderr, "tolbooth: output cut: the program printed %d bytes on stdout, %d on stderr; raise it with --output-limit\n", r.StdoutBytes, r.StderrBytes)
 	}
@@ -27,10 +31,22 @@ func (t *tool) explainEnd(job *api.Job) {
 			fmt.Fprintf(t.Stderr, "tolbooth: %s (%d bytes) is not returned: %s\n", clean(o.Path), o.Bytes, clean(o.Omitted))
 		}
 	}
-	writeDenials(t.Stderr, r.Denials, maxDenials)
-	if left := len(r.Denials) - maxDenials; left > 0 {
+	writeDenials(t.Stderr, refused, maxDenials)
+	if left := len(refused) - maxDenials; left > 0 {
 		fmt.Fprintf(t.Stderr, "  … and %d more: tolbooth show %s\n", left, job.ID)
 	}
+}
+
+// splitDenials sets the limit that ended the job apart: the first line about the end names it already.
+func splitDenials(r *api.Result) (limit, rest []api.Denial) {
+	for _, d := range r.Denials {
+		if r.Limit != nil && d.Layer == "limit" && d.Rule == "limit."+r.Limit.Name {
+			limit = append(limit, d)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	return limit, rest
 }
 
 // endText says in words how a job ended, as far as its exit code does not, and what else went wrong with it: a flush

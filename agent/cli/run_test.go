@@ -170,9 +170,11 @@ func TestRefusalsAreExplained(t *testing.T) {
 func TestLimitIsNamed(t *testing.T) {
 	f := newFakeAgent(t)
 	f.result = `{"outcome":"memory_limit","exit_code":null,"signal":"SIGKILL","limit":{"name":"memory","value":"512Mi","set_by":"default"},"truncated":true,"stdout_bytes":9,"stderr_bytes":1,
-		"outputs":[{"path":"big","bytes":99,"omitted":"over 1Mi"}]}`
+		"outputs":[{"path":"big","bytes":99,"omitted":"over 1Mi"}],
+		"denials":[{"layer":"limit","what":"use more memory than 512Mi","rule":"limit.memory","errno":"ENOMEM","count":1,"fix":{"limits":{"memory":"1Gi"}}}]}`
 	code, _, stderr := f.tolbooth(t, "", "run", "x")
 	want := "tolbooth: memory limit: 512Mi, set by the default\n" +
+		"  fix: run with --memory 1Gi\n" +
 		"tolbooth: output cut: the program printed 9 bytes on stdout, 1 on stderr; raise it with --output-limit\n" +
 		"tolbooth: big (99 bytes) is not returned: over 1Mi\n"
 	if code != 137 || stderr != want {

@@ -33,16 +33,26 @@ func birthLayer() Layer {
 	if err != nil {
 		return missing(name, err.Error(), groupFix)
 	}
-	defer os.Remove(dir)
+	err = bearInto(dir)
+	if removed := os.Remove(dir); removed != nil {
+		return missing(name, removed.Error(), groupFix)
+	}
+	if err != nil {
+		return missing(name, err.Error(), "use kernel 5.7 or newer, without a seccomp profile that refuses clone3")
+	}
+	return ok(name, "")
+}
+
+func bearInto(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		return missing(name, err.Error(), groupFix)
+		return err
 	}
 	defer f.Close()
 	if err := tryClone(&syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}); err != nil {
-		return missing(name, fmt.Sprintf("clone3 (CLONE_INTO_CGROUP): %v", err), "use kernel 5.7 or newer, without a seccomp profile that refuses clone3")
+		return fmt.Errorf("clone3 (CLONE_INTO_CGROUP): %w", err)
 	}
-	return ok(name, "")
+	return nil
 }
 
 const groupFix = "mount the cgroup2 file system (hybrid is enough) and let the agent write to it"
@@ -53,5 +63,5 @@ func makeGroup() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return os.MkdirTemp(own, "tb-probe-")
+	return os.MkdirTemp(own, fmt.Sprintf("tb-probe-%d-", os.Getpid()))
 }

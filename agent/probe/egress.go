@@ -21,13 +21,12 @@ func egressLayers(index int) []Layer {
 	if err != nil {
 		return both(err.Error(), groupFix)
 	}
-	defer os.Remove(dir)
 	e, err := bpf.Load(bpf.Options{Cgroup: dir, Slots: 1, MaxRules: 1})
 	if err != nil {
-		return both(err.Error(), bpfFix(err))
+		return both(errors.Join(err, os.Remove(dir)).Error(), bpfFix(err))
 	}
 	layers := []Layer{ok("connect-hooks", "a refused connect answers EPERM at once"), packetLayer(e, index)}
-	if err := errors.Join(e.Detach(), e.Close()); err != nil {
+	if err := errors.Join(e.Detach(), e.Close(), os.Remove(dir)); err != nil {
 		return both(err.Error(), bpfFix(err))
 	}
 	return layers

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,11 +43,10 @@ func TestReportOfThisMachine(t *testing.T) {
 		t.Errorf("the probe took %v", took)
 	}
 	t.Logf("the probe took %v; missing: %q", took, r.Modes["syd"].Without)
-	if left, _ := filepath.Glob("/sys/fs/cgroup/*tb-probe*"); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
-	}
-	if left, _ := filepath.Glob("/sys/fs/cgroup/*/tb-probe*"); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
+		if left, _ := filepath.Glob(fmt.Sprintf("%stb-probe-%d*", pattern, os.Getpid())); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
 	}
 	if _, err := os.Stat(state); err == nil {
 		t.Errorf("the probe made the state directory")
