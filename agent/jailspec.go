@@ -29,7 +29,8 @@ func (s *spine) jailSpec(w *work, t tree, notify *os.File) jail.Spec {
 		},
 		Rlimits: []jail.Rlimit{
 			{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles.Value)},
-			{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.Disk.Value)},
+			// One file cannot outgrow the accounting; below that the disk limit itself ends the job, by name.
+			{Resource: unix.RLIMIT_FSIZE, Value: 2 * uint64(l.Disk.Value)},
 			{Resource: unix.RLIMIT_CORE, Value: 0},
 		},
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
 )
 
-// world fakes everything below the spine: it logs what was done and undone, and fails at one step.
-type world struct {
+// faked fakes everything below the spine: it logs what was done and undone, and fails at one step.
+type faked struct {
 	mu   sync.Mutex
 	done []string
 	fail string
@@ -28,7 +28,7 @@ type world struct {
 	hold chan struct{} // Wait blocks until it is closed, when there is one
 }
 
-func (f *world) step(name string) error {
+func (f *faked) step(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.done = append(f.done, name)
@@ -38,13 +38,13 @@ func (f *world) step(name string) error {
 	return nil
 }
 
-func (f *world) log() []string {
+func (f *faked) log() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.done)
 }
 
-func (f *world) Take(context.Context, jail.Mode, bool) (*place, error) {
+func (f *faked) Take(context.Context, jail.Mode, bool) (*place, error) {
 	if err := f.step("take"); err != nil {
 		return nil, err
 	}
@@ -53,21 +53,21 @@ func (f *world) Take(context.Context, jail.Mode, bool) (*place, error) {
 	return p, nil
 }
 
-func (f *world) Make(context.Context, *work, *place) (tree, error) {
+func (f *faked) Make(context.Context, *work, *place) (tree, error) {
 	if err := f.step("make tree"); err != nil {
 		return nil, err
 	}
 	return fakeTree{f}, nil
 }
 
-func (f *world) Plug(*work, *place, func(api.Denial)) (plug, error) {
+func (f *faked) Plug(*work, *place, func(api.Denial)) (plug, error) {
 	if err := f.step("plug"); err != nil {
 		return nil, err
 	}
 	return fakePlug{f}, nil
 }
 
-type fakeGroup struct{ *world }
+type fakeGroup struct{ *faked }
 
 func (g fakeGroup) SetLimits(cgroup.Limits) error { return g.step("set limits") }
 func (g fakeGroup) Usage() (cgroup.Usage, error)  { return cgroup.Usage{CPU: time.Second}, nil }
@@ -75,19 +75,19 @@ func (g fakeGroup) Kill() error                   { return g.step("kill") }
 func (g fakeGroup) Populated() (bool, error)      { return false, nil }
 func (g fakeGroup) Remove() error                 { return nil }
 
-type fakeCell struct{ *world }
+type fakeCell struct{ *faked }
 
 func (c fakeCell) Start(context.Context, jail.Spec) (running, error) {
 	if err := c.step("start"); err != nil {
 		return nil, err
 	}
-	return fakeProcess{c.world}, nil
+	return fakeRunning{c.faked}, nil
 }
 
-type fakeProcess struct{ *world }
+type fakeRunning struct{ *faked }
 
-func (p fakeProcess) Signal(syscall.Signal) error { return nil }
-func (p fakeProcess) Cancel(c jail.Cause) {
+func (p fakeRunning) Signal(syscall.Signal) error { return nil }
+func (p fakeRunning) Cancel(c jail.Cause) {
 	p.step("cancel " + string(c))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p fakeProcess) Cancel(c jail.Cause) {
 	close(p.hold)
 }
 
-func (p fakeProcess) Wait(context.Context) (jail.Exit, error) {
+func (p fakeRunning) Wait(context.Context) (jail.Exit, error) {
 	if p.hold != nil {
 		<-p.hold
 	}
@@ -104,7 +104,7 @@ func (p fakeProcess) Wait(context.Context) (jail.Exit, error) {
 	return p.exit, nil
 }
 
-type fakeTree struct{ *world }
+type fakeTree struct{ *faked }
 
 func (t fakeTree) Root() *os.File                                  { return nil }
 func (t fakeTree) Mounts() []cowfs.Mount                           { return nil }
@@ -119,7 +119,7 @@ func (t fakeTree) Flush(context.Context, string) (string, error) { return "snap"
 func (t fakeTree) Park(error) error                              { return t.step("park") }
 func (t fakeTree) Discard() error                                { return t.step("discard") }
 
-type fakePlug struct{ *world }
+type fakePlug struct{ *faked }
 
 func (p fakePlug) Denials() []api.Denial   { return nil }
 func (p fakePlug) Traffic() (int64, int64) { return 1, 2 }
@@ -147,7 +147,7 @@ func testWork(t *testing.T) *work {
 }
 
 // run takes one job through a faked world and waits until everything is undone.
-func (f *world) run(ctx context.Context, t *testing.T) (api.Result, []api.State) {
+func (f *faked) run(ctx context.Context, t *testing.T) (api.Result, []api.State) {
 	s := &spine{log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f}
 	p := &follow{}
 	res := s.Run(ctx, testWork(t), p)
@@ -165,7 +165,7 @@ var (
 func TestRunUndoesInReverse(t *testing.T) {
 	for i, fail := range doing {
 		t.Run(fail, func(t *testing.T) {
-			f := &world{fail: fail}
+			f := &faked{fail: fail}
 			res, _ := f.run(t.Context(), t)
 			want := slices.Clone(doing[:i+1])
 			for _, d := range slices.Backward(doing[:i]) {
@@ -185,7 +185,7 @@ func TestRunUndoesInReverse(t *testing.T) {
 
 // TestRunOrder: no process survives into the outputs and the flush, and everything is undone after.
 func TestRunOrder(t *testing.T) {
-	f := &world{exit: jail.Exit{Cause: jail.CauseExit, Code: 3}}
+	f := &faked{exit: jail.Exit{Cause: jail.CauseExit, Code: 3}}
 	res, states := f.run(t.Context(), t)
 	want := append(slices.Clone(doing), "kill", "glob", "flush", "unplug", "discard", "release")
 	if got := f.log(); !slices.Equal(got, want) {
@@ -201,7 +201,7 @@ func TestRunOrder(t *testing.T) {
 
 // TestRunParksWhatItCannotFlush: a failed flush keeps the workspace and says so.
 func TestRunParksWhatItCannotFlush(t *testing.T) {
-	f := &world{fail: "flush", exit: jail.Exit{Cause: jail.CauseExit}}
+	f := &faked{fail: "flush", exit: jail.Exit{Cause: jail.CauseExit}}
 	res, _ := f.run(t.Context(), t)
 	if i := slices.Index(f.log(), "flush"); i < 0 || f.log()[i+1] != "park" {
 		t.Errorf("did %v", f.log())
@@ -215,7 +215,7 @@ func TestRunParksWhatItCannotFlush(t *testing.T) {
 // included.
 func TestRunCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	f := &world{hold: make(chan struct{})}
+	f := &faked{hold: make(chan struct{})}
 	time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("asked to")) })
 	res, _ := f.run(ctx, t)
 	if !slices.Contains(f.log(), "cancel cancelled") || !slices.Contains(f.log(), "flush") || res.Outcome != api.OutcomeCancelled {

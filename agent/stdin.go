@@ -61,11 +61,16 @@ type stdinPipe struct {
 
 // openStdin returns the pipe and the end that the job reads.
 func openStdin() (*stdinPipe, *os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, fmt.Errorf("pipe for stdin: %w", err)
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("pipe2 for stdin: %w", err)
 	}
-	p := &stdinPipe{turn: make(chan struct{}, 1), stall: stdinStall, file: w}
+	// Only the agent's end is non-blocking: a program that finds its stdin so takes EAGAIN for the end of its input.
+	r := os.NewFile(uintptr(fds[0]), "stdin")
+	if err := unix.SetNonblock(fds[1], true); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("fcntl(O_NONBLOCK) on stdin: %w", err), r.Close(), unix.Close(fds[1]))
+	}
+	p := &stdinPipe{turn: make(chan struct{}, 1), stall: stdinStall, file: os.NewFile(uintptr(fds[1]), "stdin")}
 	p.turn <- struct{}{}
 	return p, r, nil
 }

@@ -29,9 +29,25 @@ type Objects struct {
 // slack is how far descriptors may be off: connections and runtime pollers come and go.
 const slack = 2
 
-// Objects counts now.
+// Objects counts what is there once it has come to rest: after a job the agent prepares the next place.
 func (a *Agent) Objects() Objects {
 	a.t.Helper()
+	last, same := a.objects(), 0
+	for range 100 {
+		time.Sleep(Slow / 20)
+		now := a.objects()
+		if now != last {
+			last, same = now, 0
+			continue
+		}
+		if same++; same == 4 {
+			break
+		}
+	}
+	return last
+}
+
+func (a *Agent) objects() Objects {
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", a.PID))
 	runs, _ := os.ReadDir(filepath.Join(a.State, "run"))
 	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", a.PID))
@@ -56,7 +72,7 @@ func (a *Agent) Objects() Objects {
 func (a *Agent) WaitObjects(before Objects, limit time.Duration) string {
 	a.t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
-		now := a.Objects()
+		now := a.objects()
 		if d := now.Descriptors - before.Descriptors; d >= -slack && d <= slack {
 			now.Descriptors = before.Descriptors
 		}

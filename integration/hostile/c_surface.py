@@ -27,7 +27,9 @@ for family in (2, 10):
     refused("raw %d" % family, SOCKET, family, 3, 1)
     refused("raw-cloexec %d" % family, SOCKET, family, 3 | 0x80000, 255)
     for name, kind, proto in (("SCTP", 1, 132), ("SCTP-seq", 5, 132), ("DCCP", 6, 33), ("UDPLITE", 2, 136), ("MPTCP", 1, 262)):
-        refused("%s %d" % (name, family), SOCKET, family, kind, proto)
+        # Go asks for MPTCP first and falls back on EPROTONOSUPPORT only; this kernel offers it, so that answer is the filter's.
+        want = ("EPROTONOSUPPORT",) if name == "MPTCP" else ("EPERM", "ENOSYS")
+        refused("%s %d" % (name, family), SOCKET, family, kind, proto, want=want)
 refused("high bits of the family", SOCKET, 17 | 1 << 32, 3, 0)
 
 SCHED = nr(144, 119)
