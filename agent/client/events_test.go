@@ -49,7 +49,7 @@ func (s *stream) job(w http.ResponseWriter, _ *http.Request) {
 	if n := len(s.froms); n > 0 && s.froms[n-1]+s.per >= len(s.record) && !s.endless {
 		state = "finished"
 	}
-	answerJSON(w, `{"id":"j","state":"`+state+`"}`)
+	answerJSON(w, `{"id":"j","state":"`+state+`","created_at":"2026-01-02T03:04:05Z"}`)
 }
 
 func record(n int) []string {
@@ -173,5 +173,30 @@ func TestRecordedDoesNotWaitForMore(t *testing.T) {
 	}
 	if n != 4 {
 		t.Errorf("%d events, want 4", n)
+	}
+}
+
+func TestRecordedOfAJobThatNeverPauses(t *testing.T) {
+	c := serve(t, map[string]http.HandlerFunc{
+		"GET /v1/jobs/j": func(w http.ResponseWriter, _ *http.Request) {
+			answerJSON(w, `{"id":"j","state":"running","created_at":"`+time.Now().Format(time.RFC3339Nano)+`"}`)
+		},
+		"GET /v1/jobs/j/events": func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			for i := 0; r.Context().Err() == nil; i++ {
+				fmt.Fprintf(w, `{"seq":%d,"at_ms":%d,"type":"stdout","data":"x"}`+"\n", i, time.Since(start).Milliseconds())
+				w.(http.Flusher).Flush()
+				time.Sleep(20 * time.Millisecond)
+			}
+		},
+	})
+	start := time.Now()
+	for _, err := range c.Recorded(t.Context(), "j", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
