@@ -297,6 +297,8 @@ func (s *site) python(t testing.TB, mode Mode, script string) *job {
 	return s.newJob(t, mode, "python3", "-c", script)
 }
 
+func newFile(fd int) *os.File { return os.NewFile(uintptr(fd), "file") }
+
 func itoa(n uintptr) string { return strconv.Itoa(int(n)) }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
