@@ -42,7 +42,7 @@ type body struct {
 }
 
 // readBody reads a whole body within its size, its share of the budget and its time.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (_ body, err error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return body{}, refuse(api.ClassUnsupported, "", "Content-Encoding %s is not supported; send the body as it is", quoted(enc))
 	}
@@ -50,17 +50,6 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (_ body, err e
 	if r.ContentLength > limit {
 		return body{}, s.tooLarge()
 	}
-	// A body that trickles in holds its bytes for no longer than this; a deadline left standing would cut a long poll.
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(s.bodyTime)); err != nil {
-		return body{}, err
-	}
-	defer func() {
-		if derr := control.SetReadDeadline(time.Time{}); err == nil {
-			err = derr
-		}
-	}()
-
 	held := int64(0)
 	release := sync.OnceFunc(func() { s.budget.give(held) })
 	data, err := s.readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, &held)
@@ -68,28 +57,48 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (_ body, err e
 		release()
 		return body{}, s.readProblem(err)
 	}
+	if err := s.bodyArrived(w); err != nil {
+		release()
+		return body{}, err
+	}
+	r.Body = http.NoBody // nothing of it is left to be read
 	return body{data: data, Release: release}, nil
+}
+
+// expectBody gives a request's body its time. What is left of the body of a refused request falls under it too: the
+// server reads on for a little, so that the client gets to see the answer.
+func (s *Server) expectBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	return http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTime))
+}
+
+// bodyArrived lifts the time again: left standing, it would cut a long poll.
+func (s *Server) bodyArrived(w http.ResponseWriter) error {
+	return http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 var errBudget = errors.New("no memory left for request bodies")
 
 // readAll reserves what it reads before it reads it.
 func (s *Server) readAll(src io.Reader, announced int64, held *int64) ([]byte, error) {
-	const step = 64 << 10
-	size := int64(step)
+	most := int64(s.cfg.MaxBody) + 1
+	size := min(64<<10, most)
 	if announced >= 0 {
-		size = min(announced+1, step)
+		size = min(announced+1, size)
 	}
-	data := make([]byte, 0, size)
+	var data []byte
 	for {
 		if len(data) == cap(data) {
-			data = append(data, 0)[:len(data)]
-		}
-		if grow := int64(cap(data)) - *held; grow > 0 {
-			if !s.budget.take(grow) {
+			if len(data) > 0 {
+				size = min(2*size, most)
+			}
+			if !s.budget.take(size - *held) {
 				return nil, errBudget
 			}
-			*held += grow
+			*held = size
+			data = append(make([]byte, 0, size), data...)
 		}
 		n, err := src.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

@@ -27,6 +27,7 @@ type job struct {
 	spool   *spool.Writer
 	stdin   *stdinPipe // nil: not open
 	release func()     // gives the request's memory back; may be called twice
+	began   time.Time  // when its turn came; set before its goroutine starts
 	wake    wake       // the spool has grown, or the job is finished
 
 	mu       sync.Mutex // guards what follows

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,7 +120,9 @@ func (w *fakeWarden) run(ctx context.Context, f *fakeRunner, job *work, proc fak
 		if err != nil {
 			panic(err)
 		}
-		w.append(spool.Stdout, data)
+		for piece := range slices.Chunk(data, spool.MaxPayload) {
+			w.append(spool.Stdout, piece)
+		}
 	case "wait":
 		select {
 		case <-f.letGo:
@@ -178,4 +181,3 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		}
 	}
 }
-

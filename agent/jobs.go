@@ -216,6 +216,9 @@ func (s *Server) postStdin(w http.ResponseWriter, r *http.Request) error {
 	if j.stdin == nil {
 		return refuse(api.ClassConflict, "", "the job's stdin is not open").hint(`start the job with "stdin": {"open": true}`)
 	}
+	if err := s.bodyArrived(w); err != nil { // it may come as slowly as a person types
+		return err
+	}
 	n, err := j.stdin.Feed(r.Context(), r.Body, last == "true")
 	if err != nil {
 		if r.Context().Err() != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // run hands the job to the runner and returns its result. A panic ends this job and no other.
-func (m *manager) run(j *job, began time.Time) (result api.Result) {
+func (m *manager) run(j *job) (result api.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic: %v", p)
@@ -23,7 +23,7 @@ func (m *manager) run(j *job, began time.Time) (result api.Result) {
 			m.fault("run", err)
 			result = lost(j.meta, "tolbooth failed while the job ran; the agent's log says why")
 		}
-		result.Timings.Queue = began.Sub(j.work.Admitted).Microseconds()
+		result.Timings.Queue = j.began.Sub(j.work.Admitted).Microseconds()
 	}()
 	if err := context.Cause(j.ctx); err != nil {
 		return neverRan(j.meta, err)
@@ -88,14 +88,23 @@ func (m *manager) finish(j *job, result api.Result) {
 	m.log.Info("job finished", keyJob, j.id, keyMode, string(j.meta.Mode), "outcome", string(result.Outcome))
 	m.metrics.finished(result)
 	j.work = nil
+	m.leave(j)
 	close(j.done)
 	j.wake.all()
-
-	m.mu.Lock()
-	m.live--
-	m.mu.Unlock()
-	m.settled.all()
 	m.prune(end)
+}
+
+// leave gives the job's place to the next. It comes before the answer: who has got one finds room for its next job.
+func (m *manager) leave(j *job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live--
+	if !j.began.IsZero() {
+		m.running--
+		m.typical = (7*m.typical + time.Since(j.began)) / 8
+	}
+	m.dispatch()
+	m.settled.all()
 }
 
 // ensureExit adds the record of the end where no warden wrote one, so that every stream has exactly one.

@@ -192,19 +192,9 @@ func (m *manager) dispatch() {
 		j := m.queue[0]
 		m.queue = m.queue[1:]
 		m.running++
-		m.wg.Go(func() { m.take(j) })
+		j.began = time.Now()
+		m.wg.Go(func() { m.finish(j, m.run(j)) })
 	}
-}
-
-// take runs one job from its turn to its end, and gives its place to the next.
-func (m *manager) take(j *job) {
-	began := time.Now()
-	m.finish(j, m.run(j, began))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.running--
-	m.typical = (7*m.typical + time.Since(began)) / 8
-	m.dispatch()
 }
 
 // Cancel ends a job that is not finished, and returns at once. A waiting job never starts.

@@ -19,6 +19,7 @@ type collected struct {
 	Exit           *jail.Exit   // nil: no exit was recorded, so how the command ended is not known
 	State          api.State    // the last one recorded
 	Refusals       []api.Denial // the agent's own
+	Calls          [][]byte     // the warden's records of refused calls
 }
 
 // collect reads a run's output from its spool, at most keep bytes of each stream. A spool that ends in rubbish gives
@@ -36,6 +37,8 @@ func collect(path string, keep int64) (collected, error) {
 			c.Stdout = c.keep(c.Stdout, rec.Payload, keep)
 		case spool.Stderr:
 			c.Stderr = c.keep(c.Stderr, rec.Payload, keep)
+		case spool.Denial:
+			c.Calls = append(c.Calls, rec.Payload)
 		case spool.Exit:
 			c.Exit = &jail.Exit{}
 			return json.Unmarshal(rec.Payload, c.Exit)

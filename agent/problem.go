@@ -63,6 +63,9 @@ func (s *Server) answerProblem(w http.ResponseWriter, r *http.Request, err error
 	if p.RetryAfterMS > 0 {
 		h.Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
 	}
+	if r.Body != http.NoBody {
+		h.Set("Connection", "close") // the rest of the body, if any, is not waited for
+	}
 	if p.Class == api.ClassUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="tolbooth"`)
 	}

@@ -65,6 +65,10 @@ func (s *Server) newHandler() http.Handler {
 				return
 			}
 		}
+		if err := s.expectBody(w, r); err != nil {
+			s.answerProblem(w, r, err)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

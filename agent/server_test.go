@@ -186,9 +186,15 @@ func (w *world) job(r response, status int) api.Job {
 	return j
 }
 
-func (w *world) post(body string) api.Job { w.t.Helper(); return w.job(w.do("POST", "/v1/jobs", body), 200) }
+func (w *world) post(body string) api.Job {
+	w.t.Helper()
+	return w.job(w.do("POST", "/v1/jobs", body), 200)
+}
 
-func (w *world) begin(body string) api.Job { w.t.Helper(); return w.job(w.do("POST", "/v1/jobs", body), 202) }
+func (w *world) begin(body string) api.Job {
+	w.t.Helper()
+	return w.job(w.do("POST", "/v1/jobs", body), 202)
+}
 
 // problem decodes an answer that must be a problem of a class, about a field.
 func (w *world) problem(r response, class, field string) api.Problem {
