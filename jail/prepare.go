@@ -165,11 +165,11 @@ func (w *wardenProcess) exchange(m wire.Message, files []*os.File) (wire.Message
 			return nil, fmt.Errorf("descriptor of %s: %w", f.Name(), err)
 		}
 	}
-	err := w.conn.Send(m, fds...)
+	sendErr := w.conn.Send(m, fds...)
 	runtime.KeepAlive(files)
-	if err != nil {
-		return nil, err
+	p, err := w.conn.Recv(0) // a warden that has closed its end may have said why
+	if err != nil && sendErr != nil {
+		err = sendErr
 	}
-	p, err := w.conn.Recv(0)
 	return p.Message, err
 }
