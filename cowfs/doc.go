@@ -20,12 +20,14 @@
 //
 // # The tree of one job
 //
-//	/            overlay, detached: lower = skeleton of the slot, upper = STATE/run/RANDOM/upper
+//	/            overlay, detached: lower = skeleton, upper = STATE/run/RANDOM/upper
 //	/usr         clone of the node's /usr: read-only, nosuid, nodev, without the mounts below it
 //	/dev         a tmpfs of the job's own with six device nodes, then read-only for good
 //	/proc /tmp /run /dev/shm /dev/pts   made inside the jail by its init
 //
-// The skeleton is a few hundred small entries: the links /bin, /lib and such exactly as the node has them, empty
-// directories, and chosen files of /etc. Each slot has one of its own because its files belong to the slot's ids on the
-// disk: no idmapped mount is needed anywhere, so nothing that the jail could unlock maps back to the host's root.
+// The skeleton is two read-only layers. A slot has a small one of its own: the links /bin, /lib and such exactly as the
+// node has them, empty directories, passwd, group and the like. It belongs to the slot's ids on the disk, so no idmapped
+// mount is needed anywhere and nothing that the jail could unlock maps back to the host's root. Below it lies one for all
+// jails with chosen parts of the node's /etc (hundreds of links and certificates): root's, which to a jail is nobody's, as
+// everything in /usr is.
 package cowfs

@@ -47,6 +47,8 @@ type Manager struct {
 	// Directories of the state, held open so that nothing below them is ever reached by a path.
 	run, skel, parked, trash *os.File
 
+	common *os.File // lower layer of all jails, below the slot's
+
 	sweeper *sweeper
 
 	mu        sync.Mutex
@@ -102,6 +104,9 @@ func Open(opts Options) (*Manager, error) {
 		return nil, fmt.Errorf("read node %s: %w", opts.NodeRoot, err)
 	}
 	m.sweeper = startSweeper(m.trash)
+	if m.common, err = m.buildCommon(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	return m, nil
 }
 
@@ -175,7 +180,7 @@ func (m *Manager) owns(name string) bool {
 }
 
 func (m *Manager) closeFiles() {
-	for _, f := range []*os.File{m.run, m.skel, m.parked, m.trash} {
+	for _, f := range []*os.File{m.run, m.skel, m.parked, m.trash, m.common} {
 		if f != nil {
 			f.Close()
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,12 +26,12 @@ func (a layerAPI) String() string {
 	return "lowerdir by /proc/self/fd path"
 }
 
-// mountOverlay assembles a detached overlay. With volatile set, overlayfs neither honours fsync nor syncs the disk when
+// mountOverlay assembles a detached overlay over lowers, the topmost first. With volatile set, overlayfs neither honours fsync nor syncs the disk when
 // it is unmounted: right for trees that nobody keeps.
 //
 // redirect_dir and metacopy are switched off in so many words: with either, an upper holds files without data and
 // directories under other names, and a flush of the upper alone would save holes.
-func mountOverlay(api layerAPI, lower, upper, work *os.File, volatile bool) (*os.File, error) {
+func mountOverlay(api layerAPI, lowers []*os.File, upper, work *os.File, volatile bool) (*os.File, error) {
 	fs, err := openFS("overlay")
 	if err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func mountOverlay(api layerAPI, lower, upper, work *os.File, volatile bool) (*os
 	defer fs.close()
 
 	fs.set("source", "tolbooth")
-	fs.layer(api, "lowerdir", lower)
+	fs.lowers(api, lowers)
 	fs.layer(api, "upperdir", upper)
 	fs.layer(api, "workdir", work)
 	fs.set("redirect_dir", "nofollow")
@@ -103,16 +102,28 @@ func (c *fsContext) flag(key string) {
 	c.fail("set "+key, unix.FsconfigSetFlag(c.fd, key))
 }
 
+// lowers names the read-only layers, the topmost first.
+func (c *fsContext) lowers(api layerAPI, dirs []*os.File) {
+	if api == layersByFD {
+		for _, d := range dirs {
+			c.layer(api, "lowerdir+", d)
+		}
+		return
+	}
+	paths := make([]string, len(dirs))
+	for i, d := range dirs {
+		paths[i] = fdPath(d)
+	}
+	c.set("lowerdir", strings.Join(paths, ":"))
+}
+
 func (c *fsContext) layer(api layerAPI, key string, dir *os.File) {
 	if c.err != nil {
 		return
 	}
 	if api == layersByPath {
-		c.set(key, "/proc/self/fd/"+strconv.Itoa(int(dir.Fd())))
+		c.set(key, fdPath(dir))
 		return
-	}
-	if key == "lowerdir" {
-		key = "lowerdir+"
 	}
 	c.fail("set "+key, unix.FsconfigSetFd(c.fd, key, int(dir.Fd())))
 }

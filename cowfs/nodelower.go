@@ -14,11 +14,12 @@ import (
 
 // nodeLower is what jails see of the node: read once, so that every skeleton of one agent is the same.
 type nodeLower struct {
-	entries []skelEntry // parents before children
-	dirs    map[string]bool
-	clones  []string // directories that are mounted beside the skeleton, relative to the node's root: "usr", …
-	root    string
-	boot    string // boot id: a skeleton that was not synced is never trusted after a power loss
+	slot   []skelEntry     // made for each slot, of its ids; parents before children
+	common []skelEntry     // made once, of the host's root
+	dirs   map[string]bool // in common
+	clones []string        // directories that are mounted beside the skeleton, relative to the node's root: "usr", …
+	root   string
+	boot   string // boot id: a skeleton that was not synced is never trusted after a power loss
 }
 
 // skelEntry is one entry of a skeleton.
@@ -71,17 +72,16 @@ func readNode(root string) (*nodeLower, error) {
 		{"var/cache", 0o755, 0}, {"var/lib", 0o755, 0}, {"var/log", 0o755, 0},
 		{"var/tmp", 0o777 | fs.ModeSticky, 0}, {"workspace", 0o755, JobID},
 	} {
-		n.dir(d.path, d.mode, d.id)
+		n.slot = append(n.slot, skelEntry{path: d.path, mode: fs.ModeDir | d.mode, id: d.id})
 	}
-	n.link("var/run", "/run")
-	n.link("var/lock", "/run/lock")
+	n.slot = append(n.slot, linkEntry("var/run", "/run"), linkEntry("var/lock", "/run/lock"))
 	n.clones = []string{"usr"}
 	if err := n.systemDirs(); err != nil {
 		return nil, err
 	}
 	made := synthesized(root)
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		n.file("etc/"+name, made[name])
+		n.slot = append(n.slot, skelEntry{path: "etc/" + name, mode: 0o644, data: made[name]})
 	}
 	if err := n.etc(); err != nil {
 		return nil, err
@@ -125,9 +125,9 @@ func (n *nodeLower) systemDirs() error {
 			if err != nil {
 				return err
 			}
-			n.link(name, target)
+			n.slot = append(n.slot, linkEntry(name, target))
 		case info.IsDir():
-			n.dir(name, 0o755, 0)
+			n.slot = append(n.slot, skelEntry{path: name, mode: fs.ModeDir | 0o755})
 			n.clones = append(n.clones, name)
 		default:
 			return fmt.Errorf("/%s is neither a directory nor a link", name)
@@ -169,7 +169,7 @@ func (n *nodeLower) etc() error {
 // copy takes one entry of the node over. Missing entries, entries that not everyone may read, and special files are
 // left out: which of them exist differs from node to node.
 func (n *nodeLower) copy(rel string) error {
-	if len(n.entries) > maxEtcEntries {
+	if len(n.common) > maxEtcEntries {
 		return fmt.Errorf("more than %d entries in the chosen parts of /etc", maxEtcEntries)
 	}
 	src := filepath.Join(n.root, rel)
@@ -190,7 +190,7 @@ func (n *nodeLower) copy(rel string) error {
 			return nil
 		}
 		n.parents(rel)
-		n.link(rel, target)
+		n.common = append(n.common, linkEntry(rel, target))
 		return nil
 	}
 	if info.Mode().Perm()&0o004 == 0 {
@@ -208,10 +208,11 @@ func (n *nodeLower) copy(rel string) error {
 			return err
 		}
 		n.parents(rel)
-		n.file(rel, string(data))
+		mode := fs.FileMode(0o644)
 		if info.Mode().Perm()&0o111 != 0 {
-			n.entries[len(n.entries)-1].mode = 0o755
+			mode = 0o755
 		}
+		n.common = append(n.common, skelEntry{path: rel, mode: mode, data: string(data)})
 	}
 	return nil
 }
@@ -223,20 +224,12 @@ func (n *nodeLower) parents(rel string) {
 		return
 	}
 	n.parents(dir)
-	n.dir(dir, 0o755, 0)
+	n.dirs[dir] = true
+	n.common = append(n.common, skelEntry{path: dir, mode: fs.ModeDir | 0o755})
 }
 
-func (n *nodeLower) dir(p string, mode fs.FileMode, id uint32) {
-	n.dirs[p] = true
-	n.entries = append(n.entries, skelEntry{path: p, mode: fs.ModeDir | mode, id: id})
-}
-
-func (n *nodeLower) file(p, content string) {
-	n.entries = append(n.entries, skelEntry{path: p, mode: 0o644, data: content})
-}
-
-func (n *nodeLower) link(p, target string) {
-	n.entries = append(n.entries, skelEntry{path: p, mode: fs.ModeSymlink | 0o777, data: target})
+func linkEntry(p, target string) skelEntry {
+	return skelEntry{path: p, mode: fs.ModeSymlink | 0o777, data: target}
 }
 
 // path is where the directory name of the node lies on the host.

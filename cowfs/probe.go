@@ -100,7 +100,7 @@ func tryOverlay(scratch string, api layerAPI, volatile bool) (err error) {
 	if err := os.WriteFile(filepath.Join(base, "lower", "f"), nil, 0o644); err != nil {
 		return err
 	}
-	mnt, err := mountOverlay(api, dirs[0], dirs[1], dirs[2], volatile)
+	mnt, err := mountOverlay(api, dirs[:1], dirs[1], dirs[2], volatile)
 	if err != nil {
 		return err
 	}

@@ -44,36 +44,60 @@ func (m *Manager) skeleton(slot, idBase uint32) (*skeleton, error) {
 		}
 		return s, nil
 	}
-	name := fmt.Sprintf("%d-%s", slot, m.node.version(idBase))
-	dir, err := fdwalk.OpenDir(m.skel, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := m.buildSkeleton(name, idBase); err != nil {
-			return nil, fmt.Errorf("build skeleton of slot %d: %w", slot, err)
-		}
-		dir, err = fdwalk.OpenDir(m.skel, name)
-	}
+	prefix := fmt.Sprintf("%d-", slot)
+	name := prefix + m.node.version(m.node.slot, idBase)
+	dir, err := m.openSkeleton(name, m.node.slot, idBase)
 	if err != nil {
-		return nil, fmt.Errorf("open skeleton of slot %d: %w", slot, err)
+		return nil, fmt.Errorf("skeleton of slot %d: %w", slot, err)
 	}
-	m.dropOldSkeletons(slot, name)
+	// The slot is free, so no jail uses an earlier one.
+	m.dropSkeletons(func(n string) bool { return n != name && strings.HasPrefix(n, prefix) })
 	s := &skeleton{idBase: idBase, dir: dir}
 	m.skeletons[slot] = s
 	return s, nil
 }
 
+// buildCommon opens the layer that all jails share. It belongs to the host's root, as the node's /usr does: jails see it
+// as nobody's and may read it.
+func (m *Manager) buildCommon() (*os.File, error) {
+	boot := m.node.boot[:min(8, len(m.node.boot))]
+	prefix := "common-" + boot + "-"
+	dir, err := m.openSkeleton(prefix+m.node.version(m.node.common, 0), m.node.common, 0)
+	if err != nil {
+		return nil, fmt.Errorf("common skeleton: %w", err)
+	}
+	// One of this boot may be the lower layer of a jail that outlived an earlier agent. Half-built ones are an earlier
+	// agent's too: this one has the state directory's lock.
+	m.dropSkeletons(func(n string) bool {
+		return strings.HasPrefix(n, "common-") && !strings.HasPrefix(n, prefix) || strings.HasPrefix(n, "tmp-")
+	})
+	return dir, nil
+}
+
+func (m *Manager) openSkeleton(name string, entries []skelEntry, idBase uint32) (*os.File, error) {
+	dir, err := fdwalk.OpenDir(m.skel, name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	if err := m.buildSkeleton(name, entries, idBase); err != nil {
+		return nil, err
+	}
+	return fdwalk.OpenDir(m.skel, name)
+}
+
 // version names the content of a skeleton: same name, same bytes, same owners. The boot id is part of it, so that no
 // sync is needed: after a crash of the node all skeletons are built anew.
-func (n *nodeLower) version(idBase uint32) string {
+func (n *nodeLower) version(entries []skelEntry, idBase uint32) string {
 	h := blake3.New()
-	fmt.Fprintf(h, "skeleton 1 %s %d\n", n.boot, idBase)
-	for _, e := range n.entries {
+	fmt.Fprintf(h, "skeleton 2 %s %d\n", n.boot, idBase)
+	for _, e := range entries {
 		fmt.Fprintf(h, "%q %o %d %d\n%s", e.path, uint32(e.mode), e.id, len(e.data), e.data)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // buildSkeleton writes a skeleton beside its place and moves it there when it is whole.
-func (m *Manager) buildSkeleton(name string, idBase uint32) error {
+func (m *Manager) buildSkeleton(name string, entries []skelEntry, idBase uint32) error {
 	tmp := "tmp-" + rand.Text()
 	if err := unix.Mkdirat(int(m.skel.Fd()), tmp, 0o700); err != nil {
 		return fmt.Errorf("mkdirat: %w", err)
@@ -84,7 +108,7 @@ func (m *Manager) buildSkeleton(name string, idBase uint32) error {
 		return err
 	}
 	defer root.Close()
-	err = fillSkeleton(root, m.node.entries, int(idBase))
+	err = fillSkeleton(root, entries, int(idBase))
 	if err == nil {
 		err = unix.Renameat2(int(m.skel.Fd()), tmp, int(m.skel.Fd()), name, unix.RENAME_NOREPLACE)
 	}
@@ -124,17 +148,15 @@ func fillSkeleton(root *os.Root, entries []skelEntry, idBase int) error {
 	return root.Chmod(".", 0o755)
 }
 
-// dropOldSkeletons gets rid of earlier versions and half-built ones. The slot is free, so no jail uses them. What cannot
-// be removed now is found again at the next start.
-func (m *Manager) dropOldSkeletons(slot uint32, keep string) {
+// dropSkeletons gets rid of skeletons by name. What cannot be removed now is found again at the next start.
+func (m *Manager) dropSkeletons(old func(name string) bool) {
 	names, err := fdwalk.Names(m.skel, 1<<16)
 	if err != nil {
 		m.sweeper.failed(err)
 		return
 	}
-	prefix := fmt.Sprintf("%d-", slot)
 	for _, name := range names {
-		if name != keep && strings.HasPrefix(name, prefix) {
+		if old(name) {
 			if err := m.sweeper.discard(m.skel, name); err != nil {
 				m.sweeper.failed(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,17 +24,19 @@ func TestCreateMakesTheTreeOfAJobAndDiscardLeavesNothing(t *testing.T) {
 		mode uint32
 		id   uint32
 	}{
-		".":             {unix.S_IFDIR | 0o755, 0},
-		"workspace":     {unix.S_IFDIR | 0o755, JobID},
-		"etc/passwd":    {unix.S_IFREG | 0o644, 0},
-		"tmp":           {unix.S_IFDIR | 0o755, 0},
-		"var/tmp":       {unix.S_IFDIR | unix.S_ISVTX | 0o777, 0},
-		"etc/ssl/certs": {unix.S_IFDIR | 0o755, 0},
+		".":          {unix.S_IFDIR | 0o755, 0},
+		"workspace":  {unix.S_IFDIR | 0o755, JobID},
+		"etc/passwd": {unix.S_IFREG | 0o644, 0},
+		"tmp":        {unix.S_IFDIR | 0o755, 0},
+		"var/tmp":    {unix.S_IFDIR | unix.S_ISVTX | 0o777, 0},
 	} {
 		st := lstat(t, inside(tree, path))
 		if st.Mode != want.mode || st.Uid != testIDBase+want.id || st.Gid != testIDBase+want.id {
 			t.Errorf("/%s: mode %o owner %d:%d, want %o %d", path, st.Mode, st.Uid, st.Gid, want.mode, testIDBase+want.id)
 		}
+	}
+	if st := lstat(t, inside(tree, "etc/ssl/certs")); st.Uid != 0 || st.Mode != unix.S_IFDIR|0o755 {
+		t.Errorf("/etc/ssl/certs: mode %o owner %d, want the host's root", st.Mode, st.Uid)
 	}
 	if _, err := os.Lstat(inside(tree, "etc/shadow")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("etc/shadow is in the jail: %v", err)
@@ -383,6 +386,9 @@ func TestSkeletonIsBuiltOncePerSlotAndVersion(t *testing.T) {
 		if _, err := os.Lstat(inside(tree, "etc/ssl/certs/secret.pem")); err == nil {
 			t.Error("a file that not everyone may read is in the skeleton")
 		}
+		if st := lstat(t, inside(tree, "etc/ssl/certs")); st.Uid != 0 || st.Mode != unix.S_IFDIR|0o755 {
+			t.Errorf("/etc/ssl/certs: mode %o owner %d, want the host's root", st.Mode, st.Uid)
+		}
 		if _, err := os.Lstat(inside(tree, "etc/shadow")); err == nil {
 			t.Error("shadow is in the skeleton")
 		}
@@ -399,12 +405,16 @@ func TestSkeletonIsBuiltOncePerSlotAndVersion(t *testing.T) {
 		return names
 	}
 	first, second := names(), names()
-	if len(first) != 1 || fmt.Sprint(first) != fmt.Sprint(second) {
+	if len(first) != 2 || fmt.Sprint(first) != fmt.Sprint(second) {
 		t.Errorf("skeletons %v, then %v", first, second)
 	}
+	must(t, os.Mkdir(filepath.Join(state, "skel/tmp-half"), 0o700))
+	must(t, os.Mkdir(filepath.Join(state, "skel/common-anotherb-x"), 0o700))
+	must(t, os.Mkdir(filepath.Join(state, "skel/0-old"), 0o700))
 	must(t, os.WriteFile(filepath.Join(root, "etc/ssl/certs/a.pem"), []byte("two"), 0o644))
-	if third := names(); len(third) != 1 || third[0] == first[0] {
-		t.Errorf("after a change of the node: %v", third)
+	third := names()
+	if len(third) != 3 || !slices.Contains(third, first[0]) || !slices.Contains(third, first[1]) {
+		t.Errorf("after a change of the node: %v, want a second common layer beside %v", third, first)
 	}
 }
 
