@@ -121,8 +121,8 @@ func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error)
 	return b, ctx.Err()
 }
 
-// openNetwork sets up the node's side of the jails' networks and the egress control. Without the control, jobs that want a
-// network are refused; those without one run.
+// openNetwork sets up the node's side of the jails' networks and the egress control. A syd jail does not run without the
+// control; a minimal one does, and then gets no network of its own.
 func (b *built) openNetwork(o parts) error {
 	links, problems, err := netns.Open(netns.Options{Instance: o.Instance, Pool4: o.Pool4, Pool6: o.Pool6, SetForwarding: o.Forward})
 	if err != nil {
@@ -142,6 +142,9 @@ func (b *built) openNetwork(o parts) error {
 	egress, err := bpf.Load(bpf.Options{
 		Cgroup: b.cgroups.Group().Unified, Node: append(own, o.Internal...), Slots: maxSlots,
 	})
+	if err != nil && o.Mode == jail.Syd {
+		return fmt.Errorf("load the egress control: %w", err)
+	}
 	if err != nil {
 		b.problems = append(b.problems, nodeProblem{
 			What: "no egress control: jobs that want a network are refused, and a refused connection is not explained",

@@ -43,7 +43,7 @@ func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
 	}
 	out.Policy.Deny = deny
 	out.Policy.Mode = map[string]bpf.Mode{"allow": bpf.ModeAllow, "open": bpf.ModeOpen}[out.Mode]
-	out.Allow = n.Allow
+	out.Allow, out.Deny = n.Allow, n.Deny
 	if out.Policy.Allow, err = parseRules("network.allow", n.Allow); err != nil {
 		return out, err
 	}

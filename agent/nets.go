@@ -32,7 +32,7 @@ type wire struct {
 	nets    *nets
 	slot    uint32
 	cgroup  uint64
-	allow   []string
+	network network
 	link    *netns.Link // nil: no network
 	release func() error
 	zero    time.Duration // monotonic time of the job's admission
@@ -52,7 +52,7 @@ func newNets(e *bpf.Egress, m *netns.Manager) *nets {
 // Plug binds the job's policy to its cgroup and, unless it has no network, gives its namespace a veth whose node end is
 // judged by the same policy.
 func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error) {
-	x := &wire{nets: n, slot: p.slot, allow: w.Network.Allow, zero: monotonic() - time.Since(w.Admitted), deny: deny}
+	x := &wire{nets: n, slot: p.slot, network: w.Network, zero: monotonic() - time.Since(w.Admitted), deny: deny}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -188,9 +188,10 @@ func (x *wire) word(e bpf.Event) api.Denial {
 		d.Fix = allowFix(nil, dest)
 	case "network.default":
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
-		d.Fix = allowFix(x.allow, dest)
+		d.Fix = allowFix(x.network.Allow, dest)
 	case "network.deny":
 		d.Why = "a rule of network.deny names the destination, and deny outranks allow; remove that rule if the job needs it"
+		d.Fix = x.denyFix(e)
 	case "network.metadata":
 		d.Why = "cloud metadata services and link-local addresses are never reachable from a job: they hand out the node's credentials"
 	case "network.node":
@@ -203,6 +204,28 @@ func (x *wire) word(e bpf.Event) api.Denial {
 func allowFix(have []string, dest string) jsontext.Value {
 	allow := append(slices.Clone(have), dest)
 	return mustJSON(map[string]any{"network": map[string]any{"mode": "allow", "allow": allow}})
+}
+
+// denyFix is the request change that takes away the deny rules which name a destination, when the rest of the policy lets it
+// through.
+func (x *wire) denyFix(e bpf.Event) jsontext.Value {
+	p := x.network.Policy
+	if p.Mode == bpf.ModeAllow && !slices.ContainsFunc(p.Allow, func(r bpf.Rule) bool { return names(r, e) }) {
+		return noFix
+	}
+	rest := []string{}
+	for i, r := range p.Deny {
+		if !names(r, e) {
+			rest = append(rest, x.network.Deny[i])
+		}
+	}
+	return mustJSON(map[string]any{"network": map[string]any{"deny": rest}})
+}
+
+// names reports whether a rule names the destination of an event.
+func names(r bpf.Rule, e bpf.Event) bool {
+	protocols := map[uint8]bpf.Protocols{unix.IPPROTO_TCP: bpf.TCP, unix.IPPROTO_UDP: bpf.UDP, unix.IPPROTO_ICMP: bpf.ICMP, unix.IPPROTO_ICMPV6: bpf.ICMP}
+	return r.Prefix.Contains(e.Addr) && r.Low <= e.Port && e.Port <= r.High && r.Protocols&protocols[e.Proto] != 0
 }
 
 func monotonic() time.Duration {

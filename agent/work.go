@@ -61,7 +61,8 @@ type limits struct {
 type network struct {
 	Mode   string // none, allow, open
 	Policy bpf.Policy
-	Allow  []string // the request's own texts, for fixes that add to them
+	Allow  []string // the request's own texts of Policy.Allow, for fixes that add to them
+	Deny   []string // and of Policy.Deny
 }
 
 // process is what may be done to a job's running command from outside.

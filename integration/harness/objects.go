@@ -34,13 +34,13 @@ func (a *Agent) Objects() Objects {
 	a.t.Helper()
 	last, same := a.objects(), 0
 	for range 100 {
-		time.Sleep(Slow / 20)
+		time.Sleep(Slow / 10)
 		now := a.objects()
 		if now != last {
 			last, same = now, 0
 			continue
 		}
-		if same++; same == 4 {
+		if same++; same == 8 {
 			break
 		}
 	}

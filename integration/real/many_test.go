@@ -19,7 +19,7 @@ func TestThousandJobs(t *testing.T) {
 	const jobs, atOnce = 1000, 16
 	hosttest.NotSlow(t, "1,000 process trees take minutes under emulation")
 	a := harness.Start(t, harness.Options{Args: []string{"--max-jobs", "16"}})
-	for range 2 * atOnce { // let everything that is made once a slot be made
+	for range 4 * atOnce { // let everything that is made once a slot be made
 		a.Sh("true")
 	}
 	before := a.Objects()
