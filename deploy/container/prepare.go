@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare mends the mounts of this container, and its forwarding when told to.
-func prepare(mayForward bool) error {
+// prepare mends the mounts of this container.
+func prepare() error {
 	if err := insideContainer(); err != nil {
 		return err
 	}
@@ -29,14 +29,6 @@ func prepare(mayForward bool) error {
 		changed = append(changed, s.point)
 	}
 	slog.Info("container: mounts mended", "mounts", changed)
-	if !mayForward {
-		return nil
-	}
-	switches, err := forward()
-	if err != nil {
-		return err
-	}
-	slog.Info("container: forwarding turned on", "switches", switches)
 	return nil
 }
 

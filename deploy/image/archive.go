@@ -43,7 +43,7 @@ func assemble(ref name.Tag, version, revision string, layers ...v1.Layer) (v1.Im
 		// Uid 0, with the capabilities that the pod grants: the agent makes namespaces and mounts.
 		User:       "0:0",
 		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"},
-		Entrypoint: []string{"/usr/bin/tolbooth-container", "-forward", "/usr/bin/tolbooth", "agent"},
+		Entrypoint: []string{"/usr/bin/tolbooth-container", "/usr/bin/tolbooth", "agent"},
 		WorkingDir: "/",
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{

@@ -90,7 +90,7 @@ func checkConfig(t *testing.T, img v1.Image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"/usr/bin/tolbooth-container", "-forward", "/usr/bin/tolbooth", "agent"}, config.Config.Entrypoint); diff != "" {
+	if diff := cmp.Diff([]string{"/usr/bin/tolbooth-container", "/usr/bin/tolbooth", "agent"}, config.Config.Entrypoint); diff != "" {
 		t.Error(diff)
 	}
 	if got := config.Config.Labels["org.opencontainers.image.revision"]; got != "abc" {

@@ -27,8 +27,8 @@ for controller in $(cat /sys/fs/cgroup/cgroup.controllers); do
 done
 
 passed=0 failed=0 skipped=0
-run() { # PACKAGE REGEXP MINUTES
-  local package=$1 regexp=$2 minutes=$3 log started code
+run() { # PACKAGE REGEXP MINUTES [SKIP-REGEXP]
+  local package=$1 regexp=$2 minutes=$3 skip=$4 log started code
   log=$logs/$(echo "${package#./}" | tr / -).log
   started=$SECONDS
   echo "=== $package"
@@ -37,7 +37,7 @@ run() { # PACKAGE REGEXP MINUTES
     failed=$((failed + 1))
     return
   fi
-  (cd "$stage/$package" && exec timeout -k 10 "$((minutes * 60 + 30))" ./package.test -test.v -test.run "$regexp" -test.timeout "${minutes}m") \
+  (cd "$stage/$package" && exec timeout -k 10 "$((minutes * 60 + 30))" ./package.test -test.v -test.run "$regexp" -test.skip "$skip" -test.timeout "${minutes}m") \
     </dev/null 2>&1 | tee "$log" | if [ -n "${TOLBOOTH_VM_VERBOSE:-}" ]; then cat; else grep --line-buffered -E '^--- |^ +--- FAIL'; fi
   code=${PIPESTATUS[0]}
   local p f s
@@ -59,9 +59,9 @@ run() { # PACKAGE REGEXP MINUTES
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-while read -r package regexp minutes; do
+while read -r package regexp minutes skip; do
   [ $# = 0 ] || printf '%s\n' "$@" | grep -qxF -- "$package" || continue
-  run "$package" "$regexp" "$minutes"
+  run "$package" "$regexp" "$minutes" "${skip:-^$}"
 done < <(grep -v '^ *\(#\|$\)' "$here/packages.txt")
 
 if [ -s "$TOLBOOTH_SKIPS" ]; then
