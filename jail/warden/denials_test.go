@@ -1,0 +1,53 @@
+package warden
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail/ptrace"
+)
+
+func TestTelling(t *testing.T) {
+	args := [6]uint64{1<<32 | 16, 3, 5, 7, 9, 11}
+	for _, c := range []struct {
+		name string
+		call ptrace.Call
+		want [6]uint64
+	}{
+		{"socket", ptrace.Call{Arch: nativeArch, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{16, 3, 5}},
+		{"ioctl", ptrace.Call{Arch: nativeArch, NR: unix.SYS_IOCTL, Args: args}, [6]uint64{0, 3}},
+		{"addresses", ptrace.Call{Arch: nativeArch, NR: unix.SYS_REBOOT, Args: args}, [6]uint64{}},
+		{"another ABI", ptrace.Call{Arch: unix.AUDIT_ARCH_I386, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{}},
+	} {
+		if got := telling(c.call); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLastNumber(t *testing.T) {
+	for text, want := range map[string]int{
+		"Tgid:\t900\nNStgid:\t900\t40\t7\nNSpid:\t1\n": 7, "NStgid:\t5\n": 5, "NStgid:\n": 0, "NStgid:\tx\n": 0, "": 0,
+	} {
+		if got := lastNumber([]byte(text), "NStgid:"); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	th := throttle{tokens: 100}
+	start := time.Now()
+	for range 100 {
+		th.wait()
+	}
+	free := time.Since(start)
+	for range 20 {
+		th.wait()
+	}
+	if took := time.Since(start); free > 5*time.Millisecond || took < 5*time.Millisecond {
+		t.Errorf("100 free ones took %v, with 20 more %v", free, took)
+	}
+}
