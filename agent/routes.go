@@ -54,7 +54,8 @@ func (s *Server) newHandler() http.Handler {
 	mux.Handle("/", s.serve(func(_ http.ResponseWriter, r *http.Request) error {
 		return refuse(api.ClassNotFound, "", "there is no route %s", quoted(r.URL.Path)).hint("GET /openapi.yaml lists every route")
 	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &answering{ResponseWriter: rw}
 		defer s.catch(w, r)
 		open := r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		if !open {
@@ -81,8 +82,28 @@ func (s *Server) serve(h handler) http.Handler {
 	})
 }
 
-// catch turns a panic into a problem that tells nothing of the inside, and goes on serving others.
-func (s *Server) catch(w http.ResponseWriter, r *http.Request) {
+// answering knows whether an answer has begun.
+type answering struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (a *answering) WriteHeader(status int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answering) Write(p []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController through.
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// catch turns a panic into a problem that tells nothing of the inside, and goes on serving others. An answer that has
+// begun is broken off: only that says that it is not whole.
+func (s *Server) catch(w *answering, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -92,6 +113,9 @@ func (s *Server) catch(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Error("a handler panicked", "method", r.Method, "path", quoted(r.URL.Path), keyErr, fmt.Sprint(p), "stack", string(debug.Stack()))
 	s.fault("http", fmt.Errorf("panic: %v", p))
+	if w.begun {
+		panic(http.ErrAbortHandler)
+	}
 	s.answerProblem(w, r, refuse(api.ClassInternal, "", "tolbooth failed; the agent's log says why"))
 }
 
