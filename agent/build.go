@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"runtime"
 	"time"
 
@@ -81,7 +82,7 @@ func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error)
 	}
 	b.back.Push("close the launcher", launcher.Close)
 
-	if b.cgroups, err = cgroup.OpenParent("tb-" + o.Instance); err != nil {
+	if b.cgroups, err = cgroup.OpenParent("tb-"+o.Instance, supervisor()...); err != nil {
 		return nil, err
 	}
 	b.back.Push("remove the cgroups", b.cgroups.Close)
@@ -163,3 +164,12 @@ func (b *built) ready() chan *place { return b.pool.ready }
 
 // Close gives everything back. No job may be running.
 func (b *built) Close() error { return b.back.Run() }
+
+// supervisor is process 1 when it started the agent: in a container, tolbooth-container shares the agent's control
+// group and moves along with it. On a node, process 1 is never found in the agent's group.
+func supervisor() []int {
+	if os.Getppid() != 1 {
+		return nil
+	}
+	return []int{1}
+}
