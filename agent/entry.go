@@ -17,7 +17,7 @@ type job struct {
 	request [32]byte // hash of what was asked
 	created time.Time
 	spoolAt string        // path of the spool
-	meta    record        // its line on disk, as it stood at admission
+	meta    record        // its line on disk
 	done    chan struct{} // closed when the job is finished, recorded and answered from then on
 
 	// What only an unfinished job has.
@@ -25,6 +25,7 @@ type job struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	spool   *spool.Writer
+	file    *os.File   // the record, for its second line
 	stdin   *stdinPipe // nil: not open
 	release func()     // gives the request's memory back; may be called twice
 	began   time.Time  // when its turn came; set before its goroutine starts
@@ -78,7 +79,7 @@ func (j *job) currentState() api.State {
 // newRecord is a new job's line on disk.
 func newRecord(w *work, request [32]byte, created time.Time) record {
 	return record{
-		ID: w.ID, Request: hex.EncodeToString(request[:]), CreatedAt: created, Labels: w.Labels, State: api.StateQueued,
+		ID: w.ID, Request: hex.EncodeToString(request[:]), CreatedAt: created, Labels: w.Labels,
 		Mode: w.Mode, Workspace: w.Workspace, Output: w.Limits.Output.Value,
 	}
 }
@@ -88,7 +89,7 @@ func (j *job) closeFiles() {
 	if j.stdin != nil {
 		j.stdin.Close()
 	}
-	for _, f := range []*os.File{j.work.Stdin, j.work.Spool} {
+	for _, f := range []*os.File{j.work.Stdin, j.work.Spool, j.file} {
 		if f != nil {
 			f.Close()
 		}

@@ -25,7 +25,7 @@ func (w *world) readEvents(path string) []api.Event {
 	return parseEvents(w.t, string(r.body))
 }
 
-func parseEvents(t *testing.T, text string) []api.Event {
+func parseEvents(t testing.TB, text string) []api.Event {
 	t.Helper()
 	var list []api.Event
 	for line := range strings.Lines(text) {

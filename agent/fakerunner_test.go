@@ -173,7 +173,7 @@ func (f *fakeRunner) works() []*work {
 }
 
 // eventually waits for what other goroutines bring about.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -297,3 +297,11 @@ func TestList(t *testing.T) {
 	}
 	close(w.runner.letGo)
 }
+
+// BenchmarkAroundTheRun is what everything outside the run of a job costs: HTTP, admission, record, spool, answer.
+func BenchmarkAroundTheRun(b *testing.B) {
+	w := start(b, nil)
+	for b.Loop() {
+		w.post(`{"command":["print","2\n"]}`)
+	}
+}

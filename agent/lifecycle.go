@@ -65,9 +65,7 @@ func (m *manager) finish(j *job, result api.Result) {
 	}
 	body = append(body, '\n')
 	if err == nil {
-		rec := j.meta
-		rec.State, rec.FinishedAt = api.StateFinished, end
-		err = m.writeRecord(rec, body)
+		err = completeRecord(j.file, body)
 	}
 	if err != nil {
 		m.log.Error("the result is kept in memory only", keyJob, j.id, keyErr, err)
@@ -99,6 +97,7 @@ func (m *manager) leave(j *job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.live--
+	m.ended = append(m.ended, j)
 	if !j.began.IsZero() {
 		m.running--
 		m.typical = (7*m.typical + time.Since(j.began)) / 8
@@ -167,19 +166,14 @@ func normalise(r *api.Result) {
 func (m *manager) prune(now time.Time) {
 	m.mu.Lock()
 	var old []*job
-	kept := 0
-	for _, j := range slices.Backward(m.order) {
-		if !j.isDone() {
-			continue
+	for _, j := range m.ended {
+		if len(m.ended)-len(old) <= m.cfg.RetainJobs && now.Sub(j.finishedAt()) <= m.cfg.Retain {
+			break
 		}
-		kept++
-		if kept > m.cfg.RetainJobs || now.Sub(j.finishedAt()) > m.cfg.Retain {
-			old = append(old, j)
-		}
-	}
-	for _, j := range old {
+		old = append(old, j)
 		m.drop(j)
 	}
+	m.ended = m.ended[len(old):]
 	m.mu.Unlock()
 	for _, j := range old {
 		m.removeFiles(j.id)
@@ -197,7 +191,9 @@ func (m *manager) drop(j *job) {
 	if m.jobs[j.id] == j {
 		delete(m.jobs, j.id)
 	}
-	m.order = slices.DeleteFunc(m.order, func(o *job) bool { return o == j })
+	if i := slices.Index(m.order, j); i >= 0 {
+		m.order = slices.Delete(m.order, i, i+1)
+	}
 }
 
 // removeFiles removes the record last: without it, nothing would find the spool again.

@@ -42,6 +42,7 @@ type manager struct {
 	jobs     map[string]*job
 	order    []*job // by creation, oldest first
 	queue    []*job // recorded, waiting for a place
+	ended    []*job // finished, in the order of their ends
 	live     int    // admitted and not finished
 	running  int
 	draining bool
@@ -133,7 +134,7 @@ func (m *manager) prepare(j *job, req *api.JobRequest) (err error) {
 			err = refuse(api.ClassUnavailable, "", "the node cannot record jobs at present").hint("its disk may be full; `tolbooth doctor` on the node says more")
 		}
 	}()
-	if err := m.writeRecord(j.meta, nil); err != nil {
+	if j.file, err = m.createRecord(j.meta); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(j.work.SpoolPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)

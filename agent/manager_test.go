@@ -87,7 +87,7 @@ func TestKilledAgentLosesNoOutput(t *testing.T) {
 	// What an agent that was killed leaves: a record of each, and spools that end anywhere.
 	leave := func(id string, fill func(*spool.Writer)) {
 		t.Helper()
-		rec := record{Version: 1, ID: id, Request: strings.Repeat("00", 32), CreatedAt: time.Now(), Mode: jail.Syd, Output: 1 << 20, State: api.StateQueued}
+		rec := record{Version: 1, ID: id, Request: strings.Repeat("00", 32), CreatedAt: time.Now(), Mode: jail.Syd, Output: 1 << 20}
 		line, err := json.Marshal(rec)
 		if err != nil {
 			t.Fatal(err)
@@ -133,13 +133,21 @@ func TestKilledAgentLosesNoOutput(t *testing.T) {
 		put(w, spool.Stdout, "all")
 		put(w, spool.Exit, jail.Exit{Cause: jail.CauseExit, Code: 0, StdoutBytes: 3})
 	})
-	os.WriteFile(filepath.Join(dir, "half.json.tmp"), []byte("{"), 0o600)
+	leave("half", nil)
+	half, err := os.OpenFile(filepath.Join(dir, "half.json"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half.WriteString(`{"id":"half","state":"fini`)
+	half.Close()
+	os.WriteFile(filepath.Join(dir, "torn.json"), []byte(`{"version":1,"id":"to`), 0o600)
 	os.WriteFile(filepath.Join(dir, "orphan.spool"), nil, 0o600)
 	os.WriteFile(filepath.Join(dir, "broken.json"), []byte("{}\n"), 0o600)
 
 	w := startConfig(t, cfg)
 	for id, want := range map[string]struct{ stdout, detail, events string }{
 		"nospool": {"", "was queued", "exit state"},
+		"half":    {"", "was queued", "exit state"},
 		"midway":  {"half of ", "was running", "state state stdout stderr exit state"},
 		"ended":   {"all", "no agent watched", "state stdout exit state"},
 	} {
@@ -155,7 +163,7 @@ func TestKilledAgentLosesNoOutput(t *testing.T) {
 		t.Errorf("%+v", j.Result)
 	}
 	files := strings.Join(stateFiles(t, cfg), " ")
-	if strings.Contains(files, "half") || strings.Contains(files, "orphan") || !strings.Contains(files, "broken.json") {
+	if strings.Contains(files, "torn") || strings.Contains(files, "orphan") || !strings.Contains(files, "broken.json") {
 		t.Error(files)
 	}
 	w.mu.Lock()

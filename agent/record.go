@@ -12,24 +12,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
 
 // A job's record on disk, STATE/jobs/<id>.json: one line about the job, written before anything of it exists, and once
-// it is finished a second one, the job as the API answers it. The second line is read only when someone asks for it.
+// it is finished a second one, the job as the API answers it; the file's time is then when that was. The second line is
+// one write to a file that is open already, which is what makes it cheap, and it is read only when someone asks for it.
 // Nothing is synced: records outlive the agent, not a crash of the node, which no job outlives either.
 type record struct {
-	Version    int               `json:"version"`
-	ID         string            `json:"id"`
-	Request    string            `json:"request"` // hash, hex
-	CreatedAt  time.Time         `json:"created_at"`
-	Labels     map[string]string `json:"labels"`
-	Mode       jail.Mode         `json:"mode"`
-	Workspace  string            `json:"workspace,omitzero"`
-	Output     int64             `json:"output"` // bytes kept of each stream
-	State      api.State         `json:"state"`
-	FinishedAt time.Time         `json:"finished_at,omitzero"`
+	Version   int               `json:"version"`
+	ID        string            `json:"id"`
+	Request   string            `json:"request"` // hash, hex
+	CreatedAt time.Time         `json:"created_at"`
+	Labels    map[string]string `json:"labels"`
+	Mode      jail.Mode         `json:"mode"`
+	Workspace string            `json:"workspace,omitzero"`
+	Output    int64             `json:"output"` // bytes kept of each stream
 }
 
 const recordVersion = 1
@@ -40,30 +38,34 @@ const maxRecordLine = 256 << 10
 func (m *manager) recordPath(id string) string { return filepath.Join(m.dir, id+".json") }
 func (m *manager) spoolPath(id string) string  { return filepath.Join(m.dir, id+".spool") }
 
-// writeRecord puts a record in place in one step. body is nil until the job is finished.
-func (m *manager) writeRecord(r record, body []byte) (err error) {
+// createRecord writes the first line, and returns the file for the second.
+func (m *manager) createRecord(r record) (*os.File, error) {
 	r.Version = recordVersion
-	line, err := json.Marshal(r, json.Deterministic(true))
+	line, err := encodeJSON(r)
 	if err != nil {
-		return fmt.Errorf("encode the record: %w", err)
+		return nil, fmt.Errorf("encode the record: %w", err)
 	}
-	line = append(line, '\n')
-	path := m.recordPath(r.ID)
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(m.recordPath(r.ID), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("create the record: %w", err)
+		return nil, fmt.Errorf("create the record: %w", err)
 	}
-	_, err = f.Write(line)
-	if err == nil && body != nil {
-		_, err = f.Write(body)
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the record: %w", err), f.Close())
 	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(tmp, path)
+	return f, nil
+}
+
+// completeRecord adds the second line. A part of one is taken off again: it would be read as the whole.
+func completeRecord(f *os.File, body []byte) error {
+	if f == nil {
+		return errors.New("the record is not open")
 	}
+	info, err := f.Stat()
 	if err != nil {
-		return errors.Join(fmt.Errorf("write the record: %w", err), os.Remove(tmp))
+		return fmt.Errorf("stat the record: %w", err)
+	}
+	if _, err := f.Write(body); err != nil {
+		return errors.Join(fmt.Errorf("write the record: %w", err), f.Truncate(info.Size()))
 	}
 	return nil
 }
@@ -92,6 +94,33 @@ func readRecord(f *os.File) (record, error) {
 		return r, fmt.Errorf("seek in the record: %w", err)
 	}
 	return r, nil
+}
+
+// completion tells whether f, at the end of its first line, holds a whole second one, and since when. What is there of
+// half a line is cut off.
+func completion(f *os.File) (finished time.Time, done bool, err error) {
+	first, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("seek in the record: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("stat the record: %w", err)
+	}
+	if info.Size() == first {
+		return time.Time{}, false, nil
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
+		return time.Time{}, false, fmt.Errorf("read the record: %w", err)
+	}
+	if last[0] == '\n' {
+		return info.ModTime(), true, nil
+	}
+	if err := f.Truncate(first); err != nil {
+		return time.Time{}, false, fmt.Errorf("cut off half a record: %w", err)
+	}
+	return time.Time{}, false, nil
 }
 
 // readBody reads the finished job of a record, as it is answered.

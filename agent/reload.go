@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,12 @@ func (m *manager) load() error {
 			continue
 		}
 		j, err := m.loadOne(id)
+		if errors.Is(err, io.EOF) {
+			// The agent ended before the first line was whole, so before anyone was answered.
+			m.log.Warn("a job was not admitted when an earlier agent ended", keyJob, id)
+			m.removeFiles(id)
+			continue
+		}
 		if err != nil {
 			m.log.Error("unreadable record of an earlier agent", keyJob, id, keyErr, err)
 			m.fault("record", err)
@@ -36,10 +43,13 @@ func (m *manager) load() error {
 		}
 		m.jobs[id] = j
 		m.order = append(m.order, j)
-		if j.state != api.StateFinished {
+		if j.state == api.StateFinished {
+			m.ended = append(m.ended, j)
+		} else {
 			unfinished = append(unfinished, j)
 		}
 	}
+	slices.SortFunc(m.ended, func(a, b *job) int { return a.finished.Compare(b.finished) })
 	slices.SortFunc(m.order, func(a, b *job) int { return a.created.Compare(b.created) })
 	if n := len(m.order); n > 0 {
 		m.newest = m.order[n-1].created
@@ -54,11 +64,16 @@ func (m *manager) load() error {
 }
 
 func (m *manager) loadOne(id string) (*job, error) {
-	f, err := os.Open(m.recordPath(id))
+	f, err := os.OpenFile(m.recordPath(id), os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the record: %w", err)
 	}
-	defer f.Close()
+	keep := false
+	defer func() {
+		if !keep {
+			f.Close()
+		}
+	}()
 	r, err := readRecord(f)
 	if err != nil {
 		return nil, err
@@ -72,11 +87,18 @@ func (m *manager) loadOne(id string) (*job, error) {
 	}
 	j := &job{
 		id: id, request: hash, created: r.CreatedAt, spoolAt: m.spoolPath(id), meta: r, done: make(chan struct{}),
-		state: r.State, finished: r.FinishedAt,
+		state: api.StateQueued,
 	}
-	if r.State == api.StateFinished {
+	finished, done, err := completion(f)
+	if err != nil {
+		return nil, err
+	}
+	if done {
+		j.state, j.finished = api.StateFinished, finished
 		close(j.done)
+		return j, nil
 	}
+	j.file, keep = f, true
 	return j, nil
 }
 
@@ -107,18 +129,18 @@ func (m *manager) recover(j *job) {
 	c.fill(&r)
 	r.Denials = c.Refusals
 	if c.Exit != nil {
-		r.Detail = "the command ended while no agent watched; its output is kept, and whether the rest of the job was done is not known"
+		r.Detail += "; its jail has ended since"
 		r.StdoutBytes, r.StderrBytes, r.Truncated = c.Exit.StdoutBytes, c.Exit.StderrBytes, c.Exit.Truncated
 		r.Usage.WallMS = c.Exit.RunUS / 1000
 		if c.Exit.Cause == jail.CauseExit {
 			r.ExitCode = &c.Exit.Code
+			r.Detail = "the command ended while no agent watched; its output is kept, and whether the rest of the job was done is not known"
 		}
 	}
 	m.finish(j, r)
 }
 
-// sweepFiles removes what an agent that died in the middle of writing left: halves of records, and spools whose record
-// was removed first.
+// sweepFiles removes spools that have no record: an agent died in the middle of removing them.
 func (m *manager) sweepFiles(entries []os.DirEntry) {
 	for _, e := range entries {
 		id, isSpool := strings.CutSuffix(e.Name(), ".spool")
@@ -126,7 +148,7 @@ func (m *manager) sweepFiles(entries []os.DirEntry) {
 		if _, err := os.Lstat(m.recordPath(id)); orphan && err == nil {
 			orphan = false // an unreadable record: both stay for a person to look at
 		}
-		if !orphan && !strings.HasSuffix(e.Name(), ".tmp") {
+		if !orphan {
 			continue
 		}
 		if err := os.Remove(filepath.Join(m.dir, e.Name())); err != nil {

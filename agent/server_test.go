@@ -25,7 +25,7 @@ import (
 
 // world is a server on a real unix socket, with a runner that needs no jail.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	cfg     Config
 	runner  *fakeRunner
 	server  *Server
@@ -58,7 +58,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-func testConfig(t *testing.T) Config {
+func testConfig(t testing.TB) Config {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tb")
 	if err != nil {
@@ -74,7 +74,7 @@ func testConfig(t *testing.T) Config {
 }
 
 // start serves cfg until the test ends.
-func start(t *testing.T, change func(*Config)) *world {
+func start(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	cfg := testConfig(t)
 	if change != nil {
@@ -83,7 +83,7 @@ func start(t *testing.T, change func(*Config)) *world {
 	return startConfig(t, cfg)
 }
 
-func startConfig(t *testing.T, cfg Config) *world {
+func startConfig(t testing.TB, cfg Config) *world {
 	t.Helper()
 	w := &world{
 		t: t, cfg: cfg, runner: newFakeRunner(), signals: make(chan os.Signal, 4), ended: make(chan error, 1), log: &syncBuffer{},
