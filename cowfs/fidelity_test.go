@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,9 @@ import (
 
 func TestAWorkspaceIsTheSameOnAnotherNode(t *testing.T) {
 	bucket := fileBucket(t)
-	a := newManager(t, withBucket(bucket, "node-a"))
-	b := newManager(t, withBucket(bucket, "node-b"))
+	root := nodeRoot(t)
+	a := newManager(t, func(o *Options) { o.Bucket, o.Node, o.NodeRoot = bucket, "node-a", root })
+	b := newManager(t, func(o *Options) { o.Bucket, o.Node, o.NodeRoot = bucket, "node-b", root })
 	const baseA, baseB = testIDBase, testIDBase + 5*idRange
 
 	tree := create(t, a, CreateOptions{Workspace: "ws", IDBase: baseA})
@@ -104,6 +106,20 @@ func checkMerged(t *testing.T, tree *Tree) {
 	must(t, os.Rename(inside(tree, "workspace/renamed"), inside(tree, "workspace/a.d")))
 	var st unix.Stat_t
 	must(t, unix.Lstat(inside(tree, "workspace"), &st))
+}
+
+// nodeRoot makes up a node that has something to delete.
+func nodeRoot(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, d := range []string{"usr", "etc/ssl/certs", "etc/alternatives"} {
+		must(t, os.MkdirAll(filepath.Join(root, d), 0o755))
+	}
+	for _, f := range []string{"etc/services", "etc/ssl/certs/a.pem", "etc/mime.types"} {
+		must(t, os.WriteFile(filepath.Join(root, f), []byte(f), 0o644))
+	}
+	must(t, os.Symlink("/usr/bin/vi", filepath.Join(root, "etc/alternatives/editor")))
+	return root
 }
 
 // dump describes every entry below dir, all that a snapshot keeps: one line an entry.

@@ -38,6 +38,7 @@ func TestTreesWorkWithLayersByPath(t *testing.T) {
 
 func TestAFailedMountSaysWhatTheKernelSaid(t *testing.T) {
 	hosttest.Root(t)
+	hosttest.Kernel(t, 6, 5, "overlay options of the new mount API, with messages")
 	fs, err := openFS("overlay")
 	must(t, err)
 	defer fs.close()
