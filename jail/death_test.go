@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 	"github.com/tolbooth-dev/tolbooth/jail/wire"
 )
 
@@ -38,7 +39,7 @@ func TestDeath(t *testing.T) {
 				}
 				exit := j.wait(p)
 				took := time.Since(start)
-				if exit.Cause != CauseLost || exit.Step != victim || took > 2*time.Second {
+				if exit.Cause != CauseLost || exit.Step != victim || took > hosttest.Slow(2*time.Second) {
 					t.Errorf("after %v exit %+v", took, exit)
 				}
 				s.launcher.Wait()
@@ -125,7 +126,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	run()
 	before := count()
-	for range 100 {
+	for range rounds(100) {
 		run()
 	}
 	if after := count(); after > before {

@@ -98,7 +98,7 @@ func (s *site) newJob(t testing.TB, mode Mode, command ...string) *job {
 		Env: []string{"PATH=/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8"}, Cwd: "/workspace", UID: testUser, GID: testUser,
 		Rlimits:  []Rlimit{{Resource: unix.RLIMIT_NOFILE, Value: 256}},
 		Landlock: &Landlock{Write: []string{"/workspace", "/tmp", "/dev/shm"}},
-		Spool:    file, Started: time.Now(), Wall: 30 * time.Second, Output: 1 << 20, Grace: 200 * time.Millisecond,
+		Spool:    file, Started: time.Now(), Wall: hosttest.Slow(30 * time.Second), Output: 1 << 20, Grace: 200 * time.Millisecond,
 	}
 	if mode == Syd {
 		j.spec.Filter = testFilter()
@@ -150,7 +150,7 @@ func (j *job) start() *Process {
 
 func (j *job) wait(p *Process) Exit {
 	j.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hosttest.Slow(time.Minute))
 	defer cancel()
 	exit, err := p.Wait(ctx)
 	if err != nil {
@@ -289,6 +289,14 @@ func memory(t testing.TB, name string, options map[string]string, attributes int
 }
 
 var needPython = sync.OnceValue(func() bool { _, err := os.Stat("/usr/bin/python3"); return err == nil })
+
+// rounds is how often a test repeats something: less where everything is emulated.
+func rounds(n int) int {
+	if hosttest.Slow(1) > 1 {
+		return max(1, n/10)
+	}
+	return n
+}
 
 // python is a job that runs a script.
 func (s *site) python(t testing.TB, mode Mode, script string) *job {

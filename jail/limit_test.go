@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 // within fails when a run took longer than its bound: a clock that fires late is a fault.
 func within(t *testing.T, bound time.Duration, o outcome) {
 	t.Helper()
-	if took := time.Duration(o.RunUS) * time.Microsecond; took > bound {
+	if took := time.Duration(o.RunUS) * time.Microsecond; took > hosttest.Slow(bound) {
 		t.Errorf("took %v, bound %v", took, bound)
 	}
 }
@@ -97,14 +98,14 @@ os.wait(); print("done", flush=True)`).run()
 			if o.Cause != CauseExit || o.Code != 0 || o.Orphans != 1 || o.stdout != "done\n" {
 				t.Errorf("exit %+v, printed %q", o.Exit, o.stdout)
 			}
-			if took := time.Since(start); took > 3*time.Second {
+			if took := time.Since(start); took > hosttest.Slow(3*time.Second) {
 				t.Errorf("took %v: the daemon held stdout open", took)
 			}
 		})
 		t.Run(string(mode)+"/zombies", func(t *testing.T) {
-			o := s.python(t, mode, `
+			o := s.python(t, mode, "ROUNDS = "+strconv.Itoa(rounds(2500))+`
 import os, time
-for i in range(2000):
+for i in range(ROUNDS):
     if os.fork() == 0:      # an orphan for init
         if os.fork() == 0: os._exit(0)
         os._exit(0)
@@ -200,7 +201,7 @@ while True: time.sleep(1)`
 
 func waitFor(t testing.TB, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); {
+	for deadline := time.Now().Add(hosttest.Slow(10 * time.Second)); !done(); {
 		if time.Now().After(deadline) {
 			t.Fatal("waited 10 s")
 		}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -162,11 +163,12 @@ L.pthread_exit.argtypes = [ctypes.c_void_p]; L.syscall(60, 0) if os.uname().mach
 
 func TestManyProcesses(t *testing.T) {
 	s := newSite(t)
-	o := s.newJob(t, Syd, "sh", "-c", "i=0; while [ $i -lt 1000 ]; do /bin/true || exit 1; i=$((i+1)); done; echo $i").run()
-	if o.Cause != CauseExit || o.stdout != "1000\n" {
+	n := strconv.Itoa(rounds(1000))
+	o := s.newJob(t, Syd, "sh", "-c", "i=0; while [ $i -lt "+n+" ]; do /bin/true || exit 1; i=$((i+1)); done; echo $i").run()
+	if o.Cause != CauseExit || o.stdout != n+"\n" {
 		t.Errorf("exit %+v, printed %q, %s", o.Exit, o.stdout, o.stderr)
 	}
-	t.Logf("1000 × /bin/true took %d ms", o.RunUS/1000)
+	t.Logf("%s × /bin/true took %d ms", n, o.RunUS/1000)
 }
 
 // TestForeignABI makes an i386 call from a 64-bit process (A7).
