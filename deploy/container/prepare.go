@@ -26,7 +26,9 @@ func prepare() error {
 		if err := s.do(); err != nil {
 			return fmt.Errorf("%w (%s)", err, s.why)
 		}
-		changed = append(changed, s.point)
+		if s.action != makeDir {
+			changed = append(changed, s.point)
+		}
 	}
 	slog.Info("container: mounts mended", "mounts", changed)
 	return nil
