@@ -49,7 +49,7 @@ func initError(err error) error {
 	if errors.As(err, &failed) {
 		return failed
 	}
-	return wire.Fail("init", fmt.Errorf("init ended without a word: %w", err))
+	return wire.Fail("init", fmt.Errorf("init ended without a word (a cgroup that was killed before kills what is cloned into it): %w", err))
 }
 
 // startInit clones init into its namespaces and the job's cgroup, with the sockets to it and to the launch it will start.
