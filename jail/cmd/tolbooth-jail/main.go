@@ -2,6 +2,11 @@
 // its own. The agent starts the warden from a sealed copy in memory; nobody starts the others by hand.
 package main
 
+// The roles are given their GOMAXPROCS. Without this the runtime keeps two files of the node's cgroup open in each, in init
+// too.
+//
+//go:debug containermaxprocs=0
+
 import (
 	"fmt"
 	"os"
