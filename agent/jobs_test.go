@@ -128,11 +128,17 @@ func TestLongPoll(t *testing.T) {
 	if j := w.job(w.do("GET", "/v1/jobs/slow?wait=50ms", ""), 200); j.State == api.StateFinished || time.Since(began) < 50*time.Millisecond {
 		t.Errorf("%v after %v", j.State, time.Since(began))
 	}
-	done := make(chan api.Job)
-	go func() { done <- w.job(w.do("GET", "/v1/jobs/slow?wait=30s", ""), 200) }()
+	done := make(chan response, 1)
+	go func() {
+		r, err := w.try("GET", "/v1/jobs/slow?wait=30s", "")
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
 	time.Sleep(20 * time.Millisecond)
 	close(w.runner.letGo)
-	if j := <-done; j.State != api.StateFinished || j.Result == nil {
+	if j := w.job(<-done, 200); j.State != api.StateFinished || j.Result == nil {
 		t.Errorf("%+v", j)
 	}
 	for _, bad := range []string{"wait=1", "wait=-1s", "wait=2h", "wiat=1s"} {

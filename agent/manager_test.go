@@ -178,8 +178,15 @@ func TestDrain(t *testing.T) {
 	w.begin(`{"id":"runs","command":["wait"],"wait":false}`)
 	w.running("runs")
 	w.begin(`{"id":"waits","command":["print","x"],"wait":false}`)
-	poll := make(chan api.Job)
-	go func() { poll <- w.job(w.do("GET", "/v1/jobs/waits?wait=30s", ""), 200) }()
+	poll := make(chan response, 1)
+	go func() {
+		r, err := w.try("GET", "/v1/jobs/waits?wait=30s", "")
+		if err != nil {
+			t.Error(err)
+		}
+		poll <- r
+	}()
+	eventually(t, "the poll has arrived", func() bool { return strings.Contains(w.log.String(), `"path":"/v1/jobs/waits"`) })
 	w.signals <- syscall.SIGTERM
 	eventually(t, "draining", func() bool {
 		r := w.do("GET", "/health", "")
@@ -191,7 +198,7 @@ func TestDrain(t *testing.T) {
 	}
 	w.job(w.do("POST", "/v1/jobs", `{"id":"runs","command":["wait"],"wait":false}`), 202) // an old job is not a new one
 	close(w.runner.letGo)
-	if j := <-poll; j.Result == nil || j.Result.Outcome != api.OutcomeOK {
+	if j := w.job(<-poll, 200); j.Result == nil || j.Result.Outcome != api.OutcomeOK {
 		t.Errorf("%+v", j)
 	}
 	if err := <-w.ended; err != nil {

@@ -54,7 +54,7 @@ func asProblem(err error) *problem {
 func (s *Server) answerProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := asProblem(err)
 	if p.Class == api.ClassInternal {
-		s.log.Error("request failed", "method", r.Method, "path", quoted(r.URL.Path), keyErr, err)
+		s.log.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), keyErr, err)
 	}
 	s.metrics.problem(p.Class)
 	h := w.Header()
@@ -83,7 +83,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v any
 	body, err := encodeJSON(v)
 	if err != nil {
 		// Every value is ours and encodes, save for text from elsewhere that is not UTF-8.
-		s.log.Error("encode answer", "path", quoted(r.URL.Path), keyErr, err)
+		s.log.Error("encode answer", "path", clip(r.URL.Path), keyErr, err)
 		w.Header().Set("Content-Type", api.ProblemType)
 		status, body = http.StatusInternalServerError, []byte(`{"class":"internal","status":500}`)
 	}
@@ -97,9 +97,12 @@ func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, status int, 
 		return
 	}
 	if _, err := w.Write(body); err != nil {
-		s.log.Debug("client left", "path", quoted(r.URL.Path), keyErr, err)
+		s.log.Debug("client left", "path", clip(r.URL.Path), keyErr, err)
 	}
 }
 
-// quoted makes text from a client safe and short enough for a log line or a message.
-func quoted(s string) string { return fmt.Sprintf("%.128q", s) }
+// quoted makes text from a client safe and short enough for a message.
+func quoted(s string) string { return strconv.Quote(clip(s)) }
+
+// clip makes text from a client short enough for a log line, which quotes it itself.
+func clip(s string) string { return s[:min(len(s), 128)] }

@@ -152,7 +152,7 @@ func (m *manager) sweepFiles(entries []os.DirEntry) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(m.dir, e.Name())); err != nil {
-			m.log.Error("remove a leftover", "name", quoted(e.Name()), keyErr, err)
+			m.log.Error("remove a leftover", "name", clip(e.Name()), keyErr, err)
 		}
 	}
 }

@@ -57,6 +57,7 @@ func (s *Server) newHandler() http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &answering{ResponseWriter: rw}
 		defer s.catch(w, r)
+		s.log.Debug("request", "method", r.Method, "path", clip(r.URL.Path), "peer", peerOf(r.Context()))
 		open := r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		if !open {
 			if err := s.authorize(r); err != nil {
@@ -111,7 +112,7 @@ func (s *Server) catch(w *answering, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.log.Error("a handler panicked", "method", r.Method, "path", quoted(r.URL.Path), keyErr, fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.log.Error("a handler panicked", "method", r.Method, "path", clip(r.URL.Path), keyErr, fmt.Sprint(p), "stack", string(debug.Stack()))
 	s.fault("http", fmt.Errorf("panic: %v", p))
 	if w.begun {
 		panic(http.ErrAbortHandler)
