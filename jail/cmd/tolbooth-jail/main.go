@@ -1,11 +1,11 @@
 // Command tolbooth-jail is the part of tolbooth that runs jails: one small static binary with three roles, each a process of
 // its own. The agent starts the warden from a sealed copy in memory; nobody starts the others by hand.
-package main
-
-// The roles are given their GOMAXPROCS. Without this the runtime keeps two files of the node's cgroup open in each, in init
-// too.
+//
+// The debug setting: the roles are given their GOMAXPROCS, and without it the runtime keeps two files of the node's cgroup
+// open in each, in init too.
 //
 //go:debug containermaxprocs=0
+package main
 
 import (
 	"fmt"
