@@ -34,7 +34,7 @@ func TestNewNamespaceIsEmptyAndApart(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer ns.Close()
+			t.Cleanup(func() { ns.Close() }) // not before all are made: the kernel gives a freed number out again
 			links, err := ns.route.LinkList()
 			if err != nil || len(links) == 0 || links[0].Attrs().Name != "lo" || links[0].Attrs().Flags&1 == 0 {
 				t.Errorf("devices %v (%v), want lo up", links, err)

@@ -149,6 +149,13 @@ func (w *world) wire() {
 	check(t, out.LinkSetIP6AddrGenMode(down, 1))
 	check(t, netlink.LinkSetUp(up))
 	check(t, out.LinkSetUp(down))
+	// Nor is neighbour discovery between node and outside what is tested.
+	neighbour := func(address string, here, there netlink.Link) *netlink.Neigh {
+		return &netlink.Neigh{LinkIndex: here.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(address), HardwareAddr: there.Attrs().HardwareAddr}
+	}
+	up, down = must(netlink.LinkByName("up0"))(t), must(out.LinkByName("down0"))(t)
+	check(t, netlink.NeighSet(neighbour("2001:db8::1", up, down)))
+	check(t, out.NeighSet(neighbour("2001:db8::2", down, up)))
 	for _, gw := range []string{"203.0.113.1", "2001:db8::1"} {
 		_, all, _ := net.ParseCIDR(map[bool]string{true: "::/0", false: "0.0.0.0/0"}[strings.Contains(gw, ":")])
 		check(t, netlink.RouteAdd(&netlink.Route{LinkIndex: up.Attrs().Index, Gw: net.ParseIP(gw), Dst: all}))
