@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -137,11 +136,12 @@ func dump(t testing.TB, dir *os.File, idBase uint32, skip func(string) bool) []s
 		l += fmt.Sprintf(" owner=%d:%d mtime=%d.%09d", int64(st.Uid)-int64(idBase), int64(st.Gid)-int64(idBase), st.Mtim.Sec, st.Mtim.Nsec)
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
-			const most = 96 << 20 // of a file that is all hole, the size says enough
-			f, err := os.Open(at)
-			must(t, err)
-			data, err := io.ReadAll(io.LimitReader(f, min(st.Size, most)))
-			must(t, errors.Join(err, f.Close()))
+			var data []byte
+			if st.Blocks > 0 { // of a file that is all hole, the size says enough
+				var err error
+				data, err = os.ReadFile(at)
+				must(t, err)
+			}
 			l += fmt.Sprintf(" size=%d sum=%x sparse=%v", st.Size, blake3.Sum256(data), st.Blocks*512 < st.Size)
 		case unix.S_IFLNK:
 			target, err := os.Readlink(at)
@@ -232,8 +232,8 @@ func makeEverything(t testing.TB, tree *Tree, idBase uint32) {
 	same, err := os.ReadFile(ws + "/same")
 	must(t, err)
 	must(t, os.WriteFile(ws+"/same2", same, 0o600))
-	must(t, os.WriteFile(ws+"/big", content(9<<20), 0o644))
-	must(t, os.WriteFile(ws+"/zeroes", make([]byte, 3<<20), 0o644))
+	must(t, os.WriteFile(ws+"/big", content(5<<20), 0o644))
+	must(t, os.WriteFile(ws+"/zeroes", make([]byte, 1<<20), 0o644))
 	must(t, os.WriteFile(ws+"/empty", nil, 0o000))
 	must(t, os.WriteFile(ws+"/setuid", []byte("x"), 0o755))
 	must(t, unix.Chmod(ws+"/setuid", 0o6755))
@@ -248,10 +248,10 @@ func makeEverything(t testing.TB, tree *Tree, idBase uint32) {
 	}
 	sparse, err := os.Create(ws + "/sparse")
 	must(t, err)
-	must(t, sparse.Truncate(64<<20))
-	_, err = sparse.WriteAt(content(100<<10), 20<<20)
+	must(t, sparse.Truncate(6<<20))
+	_, err = sparse.WriteAt(content(100<<10), 2<<20)
 	must(t, err)
-	_, err = sparse.WriteAt([]byte("end"), 64<<20-3)
+	_, err = sparse.WriteAt([]byte("end"), 6<<20-3)
 	must(t, err)
 	must(t, sparse.Close())
 	must(t, os.WriteFile(ws+"/hole", nil, 0o644))
