@@ -210,7 +210,7 @@ func TestDelete(t *testing.T) {
 	w.begin(`{"id":"runs","command":["wait"],"wait":false}`)
 	w.running("runs")
 	w.begin(`{"id":"waits","command":["wait"],"wait":false}`)
-	if j := w.job(w.do("DELETE", "/v1/jobs/waits", ""), 200); j.Result.Outcome != api.OutcomeCancelled || !strings.Contains(j.Result.Detail, "while it waited") {
+	if j := w.job(w.do("DELETE", "/v1/jobs/waits", ""), 200); j.Result.Outcome != api.OutcomeCancelled || !strings.Contains(j.Result.Detail, "while it waited") || j.Result.Timings.Queue == 0 {
 		t.Errorf("%+v", j.Result)
 	}
 	if j := w.job(w.do("DELETE", "/v1/jobs/runs", ""), 200); j.Result.Outcome != api.OutcomeCancelled || j.Result.Detail != errCancelled.Error() {

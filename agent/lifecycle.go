@@ -47,6 +47,9 @@ func (m *manager) run(j *job) (result api.Result) {
 // event, so that who saw the event gets the answer; the job is done last.
 func (m *manager) finish(j *job, result api.Result) {
 	normalise(&result)
+	if j.began.IsZero() && !j.work.Admitted.IsZero() { // its turn never came
+		result.Timings.Queue = time.Since(j.work.Admitted).Microseconds()
+	}
 	j.cancel(nil)
 	j.release()
 	m.ensureExit(j, result)
