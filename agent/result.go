@@ -113,6 +113,18 @@ func (r *outcome) used(p *place, t tree, link plug) {
 	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
 }
 
+// unscratch removes the request's code again, so that it is no part of the outputs and of the workspace.
+func (r *outcome) unscratch(w *work, t tree) {
+	for _, f := range w.Files {
+		if !f.Scratch {
+			continue
+		}
+		if err := t.Remove(f.Path); err != nil {
+			r.problem(fmt.Errorf("take the request's code out of the workspace: %w", err))
+		}
+	}
+}
+
 // Output files are returned with the result up to these sizes; beyond, they are listed with the reason.
 const (
 	maxOutputFile  = 1 << 20

@@ -66,6 +66,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	r.exited(w, exit)
 	calls := r.printed(w)
 	r.used(place, tree, plug)
+	r.unscratch(w, tree)
 	r.collectOutputs(w, tree)
 	if w.Workspace != "" {
 		r.flush(s, tree, w)

@@ -115,6 +115,7 @@ func (t fakeTree) Glob(context.Context, []string) ([]cowfs.FileInfo, error) {
 func (t fakeTree) ReadFile(string, int64) ([]byte, cowfs.FileInfo, error) {
 	return []byte("hi"), cowfs.FileInfo{}, nil
 }
+func (t fakeTree) Remove(path string) error                      { return t.step("remove " + path) }
 func (t fakeTree) Flush(context.Context, string) (string, error) { return "snap", t.step("flush") }
 func (t fakeTree) Park(error) error                              { return t.step("park") }
 func (t fakeTree) Discard() error                                { return t.step("discard") }
@@ -140,7 +141,7 @@ func testWork(t *testing.T) *work {
 	}
 	t.Cleanup(func() { spool.Close() })
 	return &work{
-		ID: "j", Admitted: time.Now(), Mode: jail.Syd, Workspace: "w", Outputs: []string{"*.txt"}, Spool: spool, SpoolPath: spool.Name(),
+		ID: "j", Admitted: time.Now(), Mode: jail.Syd, Workspace: "w", Outputs: []string{"*.txt"}, Files: []inputFile{{Path: "in"}, {Path: "code", Scratch: true}}, Spool: spool, SpoolPath: spool.Name(),
 		Network: network{Mode: "none"},
 		Limits:  limits{Disk: limit[int64]{1 << 30, "default"}, Inodes: limit[int64]{1000, "default"}, Memory: limit[int64]{1 << 20, "request"}},
 	}
@@ -187,7 +188,7 @@ func TestRunUndoesInReverse(t *testing.T) {
 func TestRunOrder(t *testing.T) {
 	f := &faked{exit: jail.Exit{Cause: jail.CauseExit, Code: 3}}
 	res, states := f.run(t.Context(), t)
-	want := append(slices.Clone(doing), "kill", "glob", "flush", "unplug", "discard", "release")
+	want := append(slices.Clone(doing), "kill", "remove code", "glob", "flush", "unplug", "discard", "release")
 	if got := f.log(); !slices.Equal(got, want) {
 		t.Errorf("did %v, want %v", got, want)
 	}

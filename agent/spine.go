@@ -55,6 +55,7 @@ type tree interface {
 	Mounts() []cowfs.Mount
 	DiskUsage(ctx context.Context) (bytes, inodes int64, err error)
 	Glob(ctx context.Context, patterns []string) ([]cowfs.FileInfo, error)
+	Remove(path string) error
 	ReadFile(path string, limit int64) ([]byte, cowfs.FileInfo, error)
 	Flush(ctx context.Context, job string) (snapshot string, err error)
 	Park(reason error) error // keeps the unflushed workspace on this node
