@@ -48,9 +48,7 @@ func readMounts(text string) ([]mount, error) {
 // plan lists what has to change, in order. A container that is as it should be, a privileged one for instance, gives an
 // empty list.
 func plan(mounts []mount) []step {
-	steps := planProc(mounts)
-	steps = append(steps, planCgroups(mounts)...)
-	return append(steps, planBPF(mounts)...)
+	return append(planProc(mounts), planCgroups(mounts)...)
 }
 
 // planProc wants a /proc with nothing over it. mount_too_revealing() in the kernel's fs/namespace.c refuses a new proc in
@@ -84,14 +82,4 @@ func planCgroups(mounts []mount) []step {
 			step{mountNew, unified, "cgroup2", nil, "no cgroup v2 hierarchy is mounted, and egress rules attach to one"})
 	}
 	return steps
-}
-
-// planBPF wants a place to pin to. A private one: what is pinned ends with the container.
-func planBPF(mounts []mount) []step {
-	for _, m := range mounts {
-		if m.point == "/sys/fs/bpf" && m.kind == "bpf" {
-			return nil
-		}
-	}
-	return []step{{mountNew, "/sys/fs/bpf", "bpf", nil, "no BPF file system is mounted"}}
 }

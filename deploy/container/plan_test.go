@@ -22,7 +22,6 @@ const (
 `
 	privilegedV2 = `100 99 0:57 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
 102 101 0:28 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw
-103 101 0:40 / /sys/fs/bpf rw,nosuid,nodev,noexec,relatime - bpf bpf rw
 `
 )
 
@@ -31,10 +30,10 @@ func TestPlan(t *testing.T) {
 		name, mounts string
 		want         []string
 	}{
-		{"unprivileged, v2", unprivilegedV2, []string{"mount proc /proc", "writable /sys/fs/cgroup", "mount bpf /sys/fs/bpf"}},
+		{"unprivileged, v2", unprivilegedV2, []string{"mount proc /proc", "writable /sys/fs/cgroup"}},
 		{"unprivileged, v1", unprivilegedV1, []string{
 			"mount proc /proc", "writable /sys/fs/cgroup", "writable /sys/fs/cgroup/memory",
-			"mkdir /sys/fs/cgroup/unified", "mount cgroup2 /sys/fs/cgroup/unified", "mount bpf /sys/fs/bpf",
+			"mkdir /sys/fs/cgroup/unified", "mount cgroup2 /sys/fs/cgroup/unified",
 		}},
 		{"nothing to do", privilegedV2, nil},
 		{"whole proc, but read-only", strings.Replace(privilegedV2, "/proc rw", "/proc ro", 1), []string{"mount proc /proc"}},
