@@ -32,7 +32,7 @@ type Config struct {
 	Version  string // of this build; no key
 
 	Backend  jail.Mode // jail mode of requests that name none
-	MinGrade jail.Mode // no job runs with less; empty: Backend
+	MinGrade jail.Mode // no job runs with less; empty: minimal, so a request may ask for the weaker mode by name
 	MaxJobs  int       // running at once
 	Queue    int       // waiting beyond that
 	Prepared int       // jails made ahead of time
@@ -58,8 +58,7 @@ type NetworkConfig struct {
 	Open     bool           // whether jobs may have a network at all
 	Pool4    netip.Prefix   // addresses of jails
 	Pool6    netip.Prefix   //
-	Internal []netip.Prefix // no job reaches these, unless Permit has them and the request allows them
-	Permit   []netip.Prefix
+	Internal []netip.Prefix // no job reaches these
 	Forward  bool // turn IP forwarding on in the agent's network namespace when it is off
 }
 
@@ -90,7 +89,7 @@ func (c *Config) MinimumGrade() jail.Mode {
 	if c.MinGrade != "" {
 		return c.MinGrade
 	}
-	return c.Backend
+	return jail.Minimal
 }
 
 // DefaultConfig is what an operator who sets nothing gets.

@@ -45,7 +45,7 @@ func TestDefaultsStandOnTheirOwn(t *testing.T) {
 	}
 	if cfg.Backend != jail.Syd || cfg.Socket != "/run/tolbooth/tolbooth.sock" || !cfg.FS.Enabled || cfg.FS.Prefix != "sandboxes" ||
 		cfg.FS.Client != "file" || cfg.BucketDir() != "/var/lib/tolbooth/bucket" || time.Duration(cfg.FS.SyncInterval) != 300*time.Second ||
-		cfg.Queue != 64 || cfg.MaxJobs < 4 || cfg.Listen != "" || cfg.MinimumGrade() != jail.Syd {
+		cfg.Queue != 64 || cfg.MaxJobs < 4 || cfg.Listen != "" || cfg.MinimumGrade() != jail.Minimal {
 		t.Errorf("%+v", cfg)
 	}
 }

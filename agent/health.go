@@ -84,15 +84,12 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) nodeNetwork() api.NodeNetwork {
-	n := api.NodeNetwork{Modes: []string{"none"}, Internal: []string{}, Permit: []string{}}
+	n := api.NodeNetwork{Modes: []string{"none"}, Internal: []string{}}
 	if s.cfg.Network.Open {
 		n.Modes = []string{"none", "allow", "open"}
 	}
 	for _, p := range s.cfg.Network.Internal {
 		n.Internal = append(n.Internal, p.String())
-	}
-	for _, p := range s.cfg.Network.Permit {
-		n.Permit = append(n.Permit, p.String())
 	}
 	return n
 }

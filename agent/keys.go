@@ -36,7 +36,7 @@ func keys() []key {
 		{name: "log_level", usage: "debug, info, warn or error", words: []string{"debug", "info", "warn", "error"}, into: func(c *Config) any { return &c.LogLevel }},
 
 		{name: "backend", env: "SANDBOX_BACKEND", usage: "jail mode: syd or minimal", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.Backend }},
-		{name: "min_grade", usage: "no job runs with less isolation, whatever it asks for (default: the backend)", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.MinGrade }},
+		{name: "min_grade", usage: "no job runs with less isolation, whatever it asks for (default: minimal)", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.MinGrade }},
 		{name: "max_jobs", usage: "jobs that run at once", into: func(c *Config) any { return &c.MaxJobs }},
 		{name: "queue", usage: "jobs that may wait beyond those; more are answered 429", into: func(c *Config) any { return &c.Queue }},
 		{name: "prepared", usage: "jails kept ready for the next jobs", into: func(c *Config) any { return &c.Prepared }},
@@ -53,7 +53,6 @@ func keys() []key {
 		{name: "network.pool4", usage: "IPv4 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool4 }},
 		{name: "network.pool6", usage: "IPv6 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool6 }},
 		{name: "network.internal", usage: "address ranges of the cluster (pods, services, nodes) that no job reaches", into: func(c *Config) any { return &c.Network.Internal }},
-		{name: "network.permit", usage: "parts of network.internal that a request may allow", into: func(c *Config) any { return &c.Network.Permit }},
 
 		{name: "filesystem.enabled", env: "SANDBOX_FS_ENABLED", usage: "synced workspaces: true or false", into: func(c *Config) any { return &c.FS.Enabled }},
 		{name: "filesystem.prefix", env: "SANDBOX_FS_PREFIX", usage: "key prefix in the bucket", into: func(c *Config) any { return &c.FS.Prefix }},

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,12 @@ func (n *node) Run(ctx context.Context, w *work, p progress) api.Result {
 }
 
 // words puts the warden's record of a refused call into words.
-func (n *node) words(payload []byte) (api.Denial, error) { return wordCall(n.built.policy, payload) }
+func (n *node) words(payload []byte) (api.Denial, error) {
+	if n.built == nil {
+		return api.Denial{}, errors.New("no syscall policy: this node runs no job")
+	}
+	return wordCall(n.built.policy, payload)
+}
 
 // fault remembers that something of the agent's own failed.
 func (n *node) fault(step string, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -51,6 +52,14 @@ func (p *place) kill() error {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// own makes the job's program the owner of a file, so that it can reopen it as /dev/stdin.
+func (p *place) own(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Chown(int(p.base()+jobUID), int(p.base()+jobGID))
 }
 
 // Release gives everything back, the slot last.

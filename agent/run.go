@@ -49,6 +49,9 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.group.SetLimits(w.cgroupLimits()); err != nil {
 		return r.startFailed(ctx, "set the limits", err)
 	}
+	if err := place.own(w.Stdin); err != nil {
+		return r.startFailed(ctx, "hand stdin over", err)
+	}
 	proc, err := place.cell.Start(ctx, s.jailSpec(w, tree, p.Notify()))
 	if err != nil {
 		return r.startFailed(ctx, "start the command", err)

@@ -128,7 +128,6 @@ func TestRefusals(t *testing.T) {
 		{`{"command":["x"],"network":{"rate":"20M"}}`, "unsupported", "network.rate"},
 		{`{"command":["x"],"network":{"budget":"200Mi"}}`, "unsupported", "network.budget"},
 		{`{"command":["x"],"jail":"gvisor"}`, "invalid", "jail"},
-		{`{"command":["x"],"jail":"minimal"}`, "forbidden", "jail"},
 		{`{"command":["x"],"min_grade":"best"}`, "invalid", "min_grade"},
 		{`{"command":["x"],"workspace":"Upper"}`, "invalid", "workspace"},
 		{`{"command":["x"],"workspace":"../x"}`, "invalid", "workspace"},
@@ -166,6 +165,7 @@ func TestNodeRules(t *testing.T) {
 		{func(c *Config) { c.Backend = jail.Minimal }, `{"command":["x"],"min_grade":"syd"}`, "unsupported", "min_grade"},
 		{func(c *Config) { c.Backend = jail.Minimal }, `{"command":["x"],"network":{"mode":"allow","allow":["10.0.0.1"]}}`, "unsupported", "network.mode"},
 		{func(c *Config) { c.Backend = jail.Minimal }, `{"command":["x"],"network":{"mode":"open","deny":["10.0.0.1"]}}`, "unsupported", "network.deny"},
+		{func(c *Config) { c.MinGrade = jail.Syd }, `{"command":["x"],"jail":"minimal"}`, "forbidden", "jail"},
 		{func(c *Config) { c.MinGrade, c.Queue = jail.Minimal, 1 }, `{"command":["x"],"jail":"minimal"}`, "unsupported", "jail"},
 		{func(c *Config) { c.MinGrade, c.Queue = jail.Minimal, 2 }, `{"command":["x"],"jail":"minimal","min_grade":"syd"}`, "unsupported", "min_grade"},
 	} {
@@ -177,7 +177,7 @@ func TestNodeRules(t *testing.T) {
 }
 
 func TestGrades(t *testing.T) {
-	w, err := testRules(func(c *Config) { c.MinGrade = jail.Minimal }).admit(request(`{"command":["x"],"jail":"minimal"}`))
+	w, err := testRules(nil).admit(request(`{"command":["x"],"jail":"minimal"}`))
 	if err != nil || w.Mode != jail.Minimal || w.MinGrade != "minimal" {
 		t.Errorf("%+v %v", w, err)
 	}
@@ -185,7 +185,7 @@ func TestGrades(t *testing.T) {
 	if err != nil || w.Mode != jail.Syd || w.MinGrade != "syd" {
 		t.Errorf("%+v %v", w, err)
 	}
-	w, err = testRules(nil).admit(request(`{"command":["x"],"min_grade":"minimal"}`))
+	w, err = testRules(func(c *Config) { c.MinGrade = jail.Syd }).admit(request(`{"command":["x"],"min_grade":"minimal"}`))
 	if err != nil || w.MinGrade != "syd" {
 		t.Errorf("a request lowered the minimum: %+v %v", w, err)
 	}

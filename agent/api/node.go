@@ -110,8 +110,7 @@ type NodeLimits struct {
 // NodeNetwork is which network modes this node permits.
 type NodeNetwork struct {
 	Modes    []string `json:"modes"`
-	Internal []string `json:"internal"` // address ranges no job reaches, unless Permit lists them and the request allows them
-	Permit   []string `json:"permit"`
+	Internal []string `json:"internal"` // address ranges no job reaches, on top of the node's own addresses
 }
 
 // NodeWorkspace is whether named workspaces are offered, and where they are kept.

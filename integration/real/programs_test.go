@@ -41,6 +41,7 @@ else { let s = 0; for (let i = 0; i < 1e6; i++) s += i % 7; parentPort.postMessa
 	{name: "timezone", needs: "/usr/share/zoneinfo/Europe/Berlin", req: python("import zoneinfo,datetime;print(datetime.datetime(2026,7,1,tzinfo=zoneinfo.ZoneInfo('Europe/Berlin')).utcoffset())"), want: "2:00:00\n"},
 	{name: "utf8", req: python("print('日本語'*20000)"), want: strings.Repeat("日本語", 20000) + "\n"},
 	{name: "stdin", req: api.JobRequest{Language: "python", Code: "print(input())", Stdin: api.Stdin{Text: "5\n"}}, want: "5\n"},
+	{name: "stdin_reopened", req: api.JobRequest{Command: []string{"sh", "-c", "cat /dev/stdin"}, Stdin: api.Stdin{Text: "again\n"}}, want: "again\n"},
 	{name: "no_stdin", req: python("import sys\nprint(repr(sys.stdin.read()))"), want: "''\n"},
 	{name: "both_streams", req: python("import sys;sys.stdout.write('o'*10**6);sys.stderr.write('e'*10**6)"), want: strings.Repeat("o", 1e6)},
 	{name: "tmp_and_shm", req: bash(`echo a >/tmp/x; echo b >/dev/shm/x; echo c >/run/x; echo d >/dev/null; cat /tmp/x /dev/shm/x /run/x; echo e >/dev/stdout; echo f >/proc/self/fd/1; mkfifo p; (echo g >p &) ; cat p`), want: "a\nb\nc\ne\nf\ng\n"},
