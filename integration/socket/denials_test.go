@@ -76,7 +76,7 @@ func TestNetworkFixWorks(t *testing.T) {
 	if err := json.Unmarshal(d.Fix, &req); err != nil {
 		t.Fatal(err)
 	}
-	if res = a.Run(req); res.Stdout != "hello\n" {
+	if res = a.Run(req); res.Stdout != "hello\n\n" {
 		t.Errorf("with the fix %s: %s %q %s %+v", d.Fix, res.Outcome, res.Stdout, res.Stderr, res.Denials)
 	}
 }
