@@ -59,7 +59,7 @@ type NetworkConfig struct {
 	Pool4    netip.Prefix   // addresses of jails
 	Pool6    netip.Prefix   //
 	Internal []netip.Prefix // no job reaches these
-	Forward  bool // turn IP forwarding on in the agent's network namespace when it is off
+	Forward  bool           // turn IP forwarding on in the agent's network namespace when it is off
 }
 
 // FSConfig is where named workspaces are kept.
