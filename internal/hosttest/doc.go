@@ -8,7 +8,8 @@
 // It never changes the host: Netns works in a namespace of its own. Callers: tests only. Privileges: none itself; Root and
 // Netns skip without uid 0. Lifetime: what it makes is gone when Main returns.
 //
-// Environment: TOLBOOTH_SKIPS (above); TOLBOOTH_UNIT=1, leave tests that need root out; TOLBOOTH_JAIL, a tolbooth-jail binary to use instead of building one (in the VM,
-// where there is no Go); TOLBOOTH_ALONE=1, set by make: no other agent and no other test runs on this machine, so that
-// a leftover which any process could have made (cgroup, veth, BPF pin) fails the package instead of being a warning.
+// Environment: TOLBOOTH_SKIPS (above); TOLBOOTH_UNIT=1, leave tests that need root out; TOLBOOTH_JAIL, a tolbooth-jail
+// binary to use instead of building one (in the VM, where there is no Go); TOLBOOTH_ALONE=1, set by make: no other test
+// of this session runs on this machine, so that a leftover which any process could have made (cgroup, veth, BPF pin)
+// fails the package instead of being a warning. What belongs to agents of other sessions is left out (neighbours.go).
 package hosttest

@@ -32,19 +32,21 @@ func Main(m *testing.M) {
 
 // clean reports leftovers and whether none of them counts.
 func clean(before state) bool {
-	own, shared := before.leaks()
+	alone := os.Getenv("TOLBOOTH_ALONE") == "1" // nothing else of this checkout runs, say make test-root and others
+	look := func() (own, shared []string) {
+		own, shared = before.leaks()
+		if len(shared) > 0 && alone {
+			own, shared = append(own, withoutTheirs(shared, neighbours())...), nil
+		}
+		return own, shared
+	}
+	own, shared := look()
 	for deadline := time.Now().Add(settle); len(own)+len(shared) > 0 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
-		own, shared = before.leaks()
+		own, shared = look()
 	}
 	for _, what := range own {
 		fmt.Fprintln(os.Stderr, "LEAK:", what)
-	}
-	if os.Getenv("TOLBOOTH_ALONE") == "1" {
-		for _, what := range shared {
-			fmt.Fprintln(os.Stderr, "LEAK:", what)
-		}
-		return len(own)+len(shared) == 0
 	}
 	for _, what := range shared {
 		fmt.Fprintln(os.Stderr, "leak? (unless another process made it):", what)
