@@ -144,7 +144,7 @@ func TestHundredConnectsLeaveNothing(t *testing.T) {
 			check(t, ns.Close())
 		}
 		gone(t, m)
-		routes := must(m.route.RouteList(nil, netlink.FAMILY_V4))(t)
+		routes := must(whole(func() ([]netlink.Route, error) { return m.route.RouteList(nil, netlink.FAMILY_V4) }))(t)
 		if len(routes) != 0 {
 			t.Errorf("%d routes left", len(routes))
 		}

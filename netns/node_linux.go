@@ -83,7 +83,9 @@ func forwarding(path string, set bool) (bool, error) {
 }
 
 func (m *Manager) hasAdvertisedRoutes() (bool, error) {
-	routes, err := m.route.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return m.route.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	})
 	if err != nil {
 		return false, fmt.Errorf("list IPv6 routes: %w", err)
 	}
@@ -94,7 +96,7 @@ func (m *Manager) hasAdvertisedRoutes() (bool, error) {
 // round of path MTU discovery.
 func (m *Manager) uplinkMTU() (int, error) {
 	mtu := 1500
-	routes, err := m.route.RouteList(nil, netlink.FAMILY_ALL)
+	routes, err := whole(func() ([]netlink.Route, error) { return m.route.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return 0, fmt.Errorf("list routes: %w", err)
 	}
@@ -118,7 +120,7 @@ func (m *Manager) uplinkMTU() (int, error) {
 
 // NodePrefixes are all addresses of the node's interfaces: no job may reach them. They change; ask again now and then.
 func (m *Manager) NodePrefixes() ([]netip.Prefix, error) {
-	addrs, err := m.route.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := whole(func() ([]netlink.Addr, error) { return m.route.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list the node's addresses: %w", err)
 	}
@@ -183,9 +185,23 @@ func isNotFound(err error) bool {
 	return ok
 }
 
+// dumps bounds how often a listing is asked for again: changes that come without a pause would keep it from ever ending.
+const dumps = 50
+
+// whole asks the kernel for a list until nothing changed while it was being sent (NLM_F_DUMP_INTR, netlink(7)): what was
+// there all the time may be missing otherwise.
+func whole[T any](list func() ([]T, error)) ([]T, error) {
+	for i := 1; ; i++ {
+		items, err := list()
+		if i == dumps || !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return items, err
+		}
+	}
+}
+
 // Leftovers are the names of this instance's node ends that exist.
 func (m *Manager) Leftovers() ([]string, error) {
-	links, err := m.route.LinkList()
+	links, err := whole(m.route.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
