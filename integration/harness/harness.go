@@ -125,7 +125,7 @@ func (a *Agent) Stop() {
 			a.t.Errorf("agent did not end after SIGTERM:\n%s", a.Log())
 		}
 		if a.t.Failed() {
-			a.t.Logf("agent log:\n%s", a.Log())
+			a.t.Logf("end of the agent's log:\n%s", a.logEnd())
 		}
 	})
 }
@@ -140,6 +140,12 @@ func (a *Agent) Kill() {
 
 // Log is what the agent printed so far.
 func (a *Agent) Log() string { return a.log.String() }
+
+// logEnd is what a reader of a failure needs of it: a test of a thousand jobs has thousands of lines.
+func (a *Agent) logEnd() string {
+	lines := strings.SplitAfter(a.Log(), "\n")
+	return strings.Join(lines[max(0, len(lines)-25):], "")
+}
 
 // Run posts a job and returns its result; an error of the API fails the test.
 func (a *Agent) Run(req api.JobRequest) *api.Result {

@@ -32,6 +32,7 @@ const slack = 2
 // Objects counts what is there once it has come to rest: after a job the agent prepares the next place.
 func (a *Agent) Objects() Objects {
 	a.t.Helper()
+	a.Client.Close() // idle connections: the client keeps as many as it once needed at the same time
 	last, same := a.objects(), 0
 	for range 100 {
 		time.Sleep(Slow / 10)
@@ -71,6 +72,7 @@ func (a *Agent) objects() Objects {
 // WaitObjects waits until the agent holds what it held before and returns the difference when it does not.
 func (a *Agent) WaitObjects(before Objects, limit time.Duration) string {
 	a.t.Helper()
+	a.Client.Close()
 	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		now := a.objects()
 		if d := now.Descriptors - before.Descriptors; d >= -slack && d <= slack {

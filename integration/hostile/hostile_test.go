@@ -37,7 +37,7 @@ var attacks = []attack{
 	{id: "A7", file: "testdata/a07_i386.c", held: 1},
 	{id: "A10", file: "a10_io_uring.py", held: 3, rules: []string{"syscall.io_uring_setup"}},
 	{id: "A11", file: "a11_userns.py", held: 11, rules: []string{"syscall.unshare"}},
-	{id: "A15", file: "a15_listener.py", held: 7, rules: []string{"syscall.seccomp"}},
+	{id: "A15", file: "a15_listener.py", held: 7, rules: []string{"syscall.seccomp_listener"}},
 	{id: "A16", file: "a16_ptrace.py", held: 9, rules: []string{"syscall.ptrace"}},
 	{id: "A17", file: "a17_memory.py", held: 17, rules: []string{"syscall.process_vm_readv", "syscall.pidfd_getfd"}},
 	{id: "B2", file: "b02_descriptors.py", held: 3},

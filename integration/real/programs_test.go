@@ -33,7 +33,7 @@ else { let s = 0; for (let i = 0; i < 1e6; i++) s += i % 7; parentPort.postMessa
 	{name: "node_child_process", needs: "/usr/bin/node", req: api.JobRequest{Language: "javascript", Code: `console.log(require('child_process').execSync('echo $((6*7))').toString().trim())`}, want: "42\n"},
 	{name: "gcc", needs: "/usr/bin/gcc", req: bash(`printf '#include <stdio.h>\n#include <math.h>\nint main(void){printf("%%.3f\\n",sqrt(2));}' >a.c && gcc -O2 -o a a.c -lm && ./a`), want: "1.414\n"},
 	{name: "git", needs: "/usr/bin/git", req: bash(`git init -q r && cd r && git config user.email a@b.c && git config user.name n && echo hi >f && git add f && git commit -qm first && git log --format=%s && git status --porcelain | wc -l`), want: "first\n0\n"},
-	{name: "pipeline", req: bash(`seq 1 100000 | sort -R | sort -n | awk '{s+=$1} END {printf "%d\n", s}' ; cat <(echo a) <(echo b) | tr -d '\n'; echo; set -o pipefail; yes | head -n 3 | wc -l || true`), want: "5000050000\nab\n3\n"},
+	{name: "pipeline", req: bash(`seq 1 100000 | sort -R | sort -n | awk '{s+=$1} END {printf "%.0f\n", s}' ; cat <(echo a) <(echo b) | tr -d '\n'; echo; set -o pipefail; yes | head -n 3 | wc -l || true`), want: "5000050000\nab\n3\n"},
 	{name: "threads", req: python("import threading\nt=threading.Thread(target=print,args=('hi',));t.start();t.join()"), want: "hi\n"},
 	{name: "multiprocessing", req: python("import multiprocessing as m\nif __name__=='__main__':\n print(sum(m.Pool(2).map(abs,range(5))))"), want: "10\n"},
 	{name: "libraries", req: python("import ssl,sqlite3,lzma,bz2,zlib,ctypes,readline;print('ok')"), want: "ok\n"},
