@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkTrue runs /bin/true in full jails and reports the median and the 99th percentile, in milliseconds:
-// cold is Prepare, Start and Wait; prepared leaves Prepare out. Making and removing cgroup, root and spool is not counted.
+// cold is Prepare, Build, Start and Wait; prepared leaves the first two out. Making and removing cgroup, root and spool is not counted.
 func BenchmarkTrue(b *testing.B) {
 	s := newSite(b)
 	for _, mode := range modes {
@@ -20,7 +20,7 @@ func BenchmarkTrue(b *testing.B) {
 				j := s.newJob(b, mode, "/bin/true")
 				b.StartTimer()
 				t0 := time.Now()
-				p := j.prepare()
+				p := j.build()
 				t1 := time.Now()
 				process, err := p.Start(context.Background(), j.spec)
 				if err != nil {

@@ -59,7 +59,7 @@ func TestPreparedDeath(t *testing.T) {
 		t.Run(victim, func(t *testing.T) {
 			j := s.newJob(t, Syd, "true")
 			defer j.close()
-			p := j.prepare()
+			p := j.build()
 			pid := p.WardenPID()
 			init := childOf(t, pid)
 			if victim == "init" {
@@ -83,7 +83,7 @@ func TestAgentDeath(t *testing.T) {
 	s := newSite(t)
 	j := s.newJob(t, Syd, "sh", "-c", "sleep 0.2; echo late; exit 4")
 	defer j.close()
-	w := j.prepare().warden
+	w := j.build().warden
 	m, files, err := j.spec.message(Syd)
 	if err != nil {
 		t.Fatal(err)

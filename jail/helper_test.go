@@ -69,6 +69,7 @@ type job struct {
 	t      testing.TB
 	site   *site
 	place  Place
+	root   Root
 	spec   Spec
 	spool  string
 	limits cgroup.Limits
@@ -89,13 +90,16 @@ func (s *site) newJob(t testing.TB, mode Mode, command ...string) *job {
 		t.Fatal(err)
 	}
 	root, mounts := testRoot(t)
-	j.spec = Spec{
-		Root: root, Mounts: mounts, Command: command,
+	j.root = Root{
+		Mount: root, Mounts: mounts,
 		Tmpfs: []Tmpfs{
 			{Target: "/tmp", Bytes: 16 << 20, Mode: 0o1777}, {Target: "/run", Bytes: 1 << 20, Mode: 0o755},
 			{Target: "/dev/shm", Bytes: 16 << 20, Mode: 0o1777},
 		},
-		Env: []string{"PATH=/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8"}, Cwd: "/workspace", UID: testUser, GID: testUser,
+	}
+	j.spec = Spec{
+		Command: command,
+		Env:     []string{"PATH=/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8"}, Cwd: "/workspace", UID: testUser, GID: testUser,
 		Rlimits:  []Rlimit{{Resource: unix.RLIMIT_NOFILE, Value: 256}},
 		Landlock: &Landlock{Write: []string{"/workspace", "/tmp", "/dev/shm"}},
 		Spool:    file, Started: time.Now(), Wall: hosttest.Slow(30 * time.Second), Output: 1 << 20, Grace: 200 * time.Millisecond,
@@ -127,10 +131,21 @@ func (j *job) close() {
 	}
 }
 
+// prepare makes a jail that waits for its root.
 func (j *job) prepare() *Prepared {
 	j.t.Helper()
 	p, err := j.site.launcher.Prepare(context.Background(), j.place)
 	if err != nil {
+		j.t.Fatal(err)
+	}
+	return p
+}
+
+// build makes a jail that waits for its command.
+func (j *job) build() *Prepared {
+	j.t.Helper()
+	p := j.prepare()
+	if err := p.Build(context.Background(), j.root); err != nil {
 		j.t.Fatal(err)
 	}
 	if err := j.place.Cgroup.SetLimits(j.limits); err != nil {
@@ -139,9 +154,19 @@ func (j *job) prepare() *Prepared {
 	return p
 }
 
+// try takes a job as far as it goes.
+func (j *job) try() (*Process, error) {
+	j.t.Helper()
+	p := j.prepare()
+	if err := p.Build(context.Background(), j.root); err != nil {
+		return nil, err
+	}
+	return p.Start(context.Background(), j.spec)
+}
+
 func (j *job) start() *Process {
 	j.t.Helper()
-	process, err := j.prepare().Start(context.Background(), j.spec)
+	process, err := j.build().Start(context.Background(), j.spec)
 	if err != nil {
 		j.t.Fatal(err)
 	}

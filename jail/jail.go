@@ -49,11 +49,16 @@ type Place struct {
 	Hostname string       // empty: "sandbox"; never the node's
 }
 
-// Spec is one command in a prepared jail.
+// Root is the root file system of a jail.
+type Root struct {
+	Mount  *os.File // detached overlay mount: becomes /
+	Mounts []Mount  // further detached mounts, attached below it in order
+	Tmpfs  []Tmpfs  // private memory file systems that init makes
+}
+
+// Spec is one command in a jail whose root is built.
 type Spec struct {
-	Root     *os.File // detached overlay mount: becomes /
-	Mounts   []Mount  // further detached mounts, attached below it in order
-	Tmpfs    []Tmpfs  // private memory file systems that init makes
+	Resize   []Tmpfs  // memory file systems of the root that get other limits, by Target; only Bytes and Inodes count
 	Command  []string // argv; argv[0] is looked up in PATH of Env inside the jail when it has no slash
 	Env      []string
 	Cwd      string // absolute in the jail

@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 			{"memory of a child", "import os, time\nif os.fork() == 0:\n  x=[]\n  while 1: x.append(bytearray(1<<20))\ntime.sleep(20)",
 				func(j *job) { j.limits.MemoryBytes = 48 * mib }, CauseMemory, 5 * time.Second},
 			{"memory by tmpfs", "f=open('/tmp/x','wb')\nwhile 1: f.write(bytes(1<<20))",
-				func(j *job) { j.limits.MemoryBytes = 48 * mib; j.spec.Tmpfs[0].Bytes = 256 * mib }, CauseMemory, 5 * time.Second},
+				func(j *job) { j.limits.MemoryBytes = 48 * mib; j.root.Tmpfs[0].Bytes = 256 * mib }, CauseMemory, 5 * time.Second},
 			{"fork bomb", "import os\nwhile 1:\n  try: os.fork()\n  except OSError: pass", func(j *job) { j.limits.Pids = 40 }, CausePids, 3 * time.Second},
 			{"fork bomb that leaves", "import os\ntry:\n  while os.fork(): pass\nexcept OSError: os._exit(3)\nimport time; time.sleep(20)",
 				func(j *job) { j.limits.Pids = 40 }, CausePids, 3 * time.Second},

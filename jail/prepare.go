@@ -33,6 +33,7 @@ func (e *StartError) Unwrap() error {
 type Prepared struct {
 	warden *wardenProcess
 	mode   Mode
+	built  bool
 }
 
 // Prepare starts a warden and its init, and returns when they wait. Everything that does not depend on the job is then done.
@@ -55,7 +56,7 @@ func (l *Launcher) Prepare(ctx context.Context, p Place) (*Prepared, error) {
 	if err := w.ask(ctx, m, files, func(reply wire.Message) bool { _, ok := reply.(*wire.Ready); return ok }); err != nil {
 		return nil, err
 	}
-	return &Prepared{w, p.Mode}, nil
+	return &Prepared{warden: w, mode: p.Mode}, nil
 }
 
 // Close discards a jail that was not started: it is killed and reaped. After Start it does nothing.
@@ -71,11 +72,40 @@ func (p *Prepared) Close() error {
 // WardenPID is the warden's process id.
 func (p *Prepared) WardenPID() int { return p.warden.pid }
 
-// Start hands over the root and the command, and returns when the command's execve has happened. On an error nothing is left
-// of the jail. The Spec's files stay the caller's.
+// Build puts the root in place, once, before Start: most of what a start costs, and none of it depends on the command. On an
+// error nothing is left of the jail. The Root's files stay the caller's.
+func (p *Prepared) Build(ctx context.Context, r Root) error {
+	switch {
+	case p.warden == nil:
+		return errors.New("build root: the jail was started or closed before")
+	case p.built:
+		return errors.New("build root: it is built already")
+	case r.Mount == nil:
+		return errors.Join(errors.New("build root: the mount is missing"), p.Close())
+	case len(r.Mounts) > wire.MaxFiles-1:
+		return errors.Join(fmt.Errorf("build root: %d mounts are over %d", len(r.Mounts), wire.MaxFiles-1), p.Close())
+	}
+	m, files := &wire.Root{Mode: p.mode, Tmpfs: r.Tmpfs}, []*os.File{r.Mount}
+	for _, mount := range r.Mounts {
+		m.Mounts = append(m.Mounts, mount.Target)
+		files = append(files, mount.File)
+	}
+	if err := p.warden.ask(ctx, m, files, func(reply wire.Message) bool { _, ok := reply.(*wire.Rooted); return ok }); err != nil {
+		p.warden = nil
+		return err
+	}
+	p.built = true
+	return nil
+}
+
+// Start hands over the command, and returns when its execve has happened. On an error nothing is left of the jail. The
+// Spec's files stay the caller's. Precondition: Build.
 func (p *Prepared) Start(ctx context.Context, s Spec) (*Process, error) {
 	if p.warden == nil {
 		return nil, errors.New("start jail: it was started or closed before")
+	}
+	if !p.built {
+		return nil, errors.Join(errors.New("start jail: its root is not built"), p.Close())
 	}
 	m, files, err := s.message(p.mode)
 	if err != nil {
@@ -93,16 +123,14 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Process, error) {
 func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 	plan, _ := mode.Plan()
 	switch {
-	case s.Root == nil || s.Spool == nil:
-		return nil, nil, errors.New("root or spool is missing")
+	case s.Spool == nil:
+		return nil, nil, errors.New("the spool is missing")
 	case plan.Filter && len(s.Filter) == 0:
 		return nil, nil, fmt.Errorf("mode %s needs a filter", mode)
 	case !plan.Filter && len(s.Filter) > 0:
 		return nil, nil, fmt.Errorf("mode %s takes no filter", mode)
 	case s.UID == 0 || s.GID == 0:
 		return nil, nil, errors.New("the program may not have the jail's id 0")
-	case len(s.Mounts) > wire.MaxFiles-4:
-		return nil, nil, fmt.Errorf("%d mounts are over %d", len(s.Mounts), wire.MaxFiles-4)
 	}
 	if err := wire.CheckCommand(s.Command, s.Env); err != nil {
 		return nil, nil, err
@@ -111,22 +139,18 @@ func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 		Exec: wire.Exec{
 			Mode: mode, Command: s.Command, Env: s.Env, Cwd: s.Cwd, UID: s.UID, GID: s.GID, Rlimits: s.Rlimits, Filter: s.Filter,
 		},
-		Tmpfs: s.Tmpfs, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
+		Resize: s.Resize, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
 		ZeroNS: spool.Monotonic(s.Started), SentNS: spool.MonotonicNow(),
 		WallNS: int64(s.Wall), CPUNS: int64(s.CPU), OutputBytes: s.Output,
 	}
 	if s.Landlock != nil {
 		m.Landlocked, m.Landlock = true, *s.Landlock
 	}
-	files := []*os.File{s.Root, s.Spool}
+	files := []*os.File{s.Spool}
 	for _, f := range []*os.File{s.Stdin, s.Notify} {
 		if f != nil {
 			files = append(files, f)
 		}
-	}
-	for _, mount := range s.Mounts {
-		m.Mounts = append(m.Mounts, mount.Target)
-		files = append(files, mount.File)
 	}
 	return m, files, nil
 }

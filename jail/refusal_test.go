@@ -192,7 +192,7 @@ int main(void) { long r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20) : "mem
 		t.Fatal(err)
 	}
 	j := s.newJob(t, Syd, "/workspace/i386")
-	if err := os.WriteFile("/proc/self/fd/"+itoa(j.spec.Root.Fd())+"/workspace/i386", program, 0o755); err != nil {
+	if err := os.WriteFile("/proc/self/fd/"+itoa(j.root.Mount.Fd())+"/workspace/i386", program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	o := j.run()

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -42,4 +43,21 @@ func TestExit(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestResize gives a memory file system of a waiting jail the limits of the job that came.
+func TestResize(t *testing.T) {
+	s := newSite(t)
+	for _, mode := range modes {
+		j := s.newJob(t, mode, "sh", "-c", "df -k --output=size /tmp /dev/shm | tail -n 2; head -c 3M /dev/zero >/tmp/x; ls /tmp | wc -l")
+		j.spec.Resize = []Tmpfs{{Target: "/tmp", Bytes: 2 << 20, Inodes: 50}}
+		if o := j.run(); strings.Join(strings.Fields(o.stdout), " ") != "2048 16384 1" || !strings.Contains(o.stderr, "No space left") {
+			t.Errorf("%s: %q %q %+v", mode, o.stdout, o.stderr, o.Exit)
+		}
+	}
+	j := s.newJob(t, Syd, "true")
+	defer j.close()
+	j.spec.Resize = []Tmpfs{{Target: "/etc", Bytes: 1}}
+	_, err := j.try()
+	wantStartError(t, err, "tmpfs", 0, "/etc")
 }

@@ -49,21 +49,60 @@ func (b *builder) attachOneTmpfs(t wire.Tmpfs) error {
 	if t.Bytes <= 0 {
 		return fmt.Errorf("tmpfs at %s has no size limit", t.Target)
 	}
-	options := []option{
-		{"size", strconv.FormatInt(t.Bytes, 10)},
-		{"mode", strconv.FormatUint(uint64(t.Mode), 8)},
-		{"uid", strconv.FormatUint(uint64(t.UID), 10)},
-		{"gid", strconv.FormatUint(uint64(t.GID), 10)},
-	}
-	if t.Inodes > 0 {
-		options = append(options, option{"nr_inodes", strconv.FormatInt(t.Inodes, 10)})
-	}
+	options := append(sizes(t),
+		option{"mode", strconv.FormatUint(uint64(t.Mode), 8)},
+		option{"uid", strconv.FormatUint(uint64(t.UID), 10)},
+		option{"gid", strconv.FormatUint(uint64(t.GID), 10)},
+	)
 	mount, err := newMount("tmpfs", options, mountFlags)
 	if err != nil {
 		return fmt.Errorf("tmpfs at %s: %w", t.Target, err)
 	}
-	defer unix.Close(mount)
+	b.memory[t.Target] = mount // kept open: a resize goes by it and looks up no path
 	return b.attach(mount, t.Target, unix.O_DIRECTORY)
+}
+
+// sizes are the options of a tmpfs that can be changed later.
+func sizes(t wire.Tmpfs) []option {
+	options := []option{{"size", strconv.FormatInt(t.Bytes, 10)}}
+	if t.Inodes > 0 {
+		options = append(options, option{"nr_inodes", strconv.FormatInt(t.Inodes, 10)})
+	}
+	return options
+}
+
+// memoryMounts are the memory file systems of the root by target, as descriptors of their mounts.
+type memoryMounts map[string]int
+
+// resize gives each the limits that list says.
+func (m memoryMounts) resize(list []wire.Tmpfs) error {
+	for _, t := range list {
+		mount, ok := m[t.Target]
+		if !ok || t.Bytes <= 0 {
+			return fmt.Errorf("no tmpfs at %s to give %d bytes", t.Target, t.Bytes)
+		}
+		if err := reconfigure(mount, sizes(t)); err != nil {
+			return fmt.Errorf("tmpfs at %s: %w", t.Target, err)
+		}
+	}
+	return nil
+}
+
+func reconfigure(mount int, options []option) error {
+	fs, err := unix.Fspick(mount, "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
+	if err != nil {
+		return fmt.Errorf("fspick: %w", err)
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		if err := unix.FsconfigSetString(fs, o.key, o.value); err != nil {
+			return fmt.Errorf("fsconfig(%s=%s): %w", o.key, o.value, err)
+		}
+	}
+	if err := unix.FsconfigReconfigure(fs); err != nil {
+		return fmt.Errorf("fsconfig(RECONFIGURE): %w", err)
+	}
+	return nil
 }
 
 // attachPTS gives the jail pseudo-terminals of its own. /dev/ptmx of the job's /dev is a link to pts/ptmx.

@@ -42,18 +42,32 @@ func Main() int {
 	if err != nil {
 		return 0 // never used
 	}
-	if failed := buildRoot(m, p.Files); failed != nil {
+	memory, failed := buildRoot(m, p.Files)
+	if failed != nil {
 		_ = conn.Send(failed)
 		return 1
 	}
 	wire.CloseFiles(p.Files)
 	plan, _ := m.Mode.Plan()
 	go reap(launched, !plan.Trace, conn)
-	if conn.Send(&wire.Rooted{}) != nil {
-		return 1
+	return serve(conn, memory)
+}
+
+// serve says that the root is in place, and changes its memory file systems as the warden asks, until the warden is gone.
+func serve(conn *wire.Conn, memory memoryMounts) int {
+	for {
+		if conn.Send(&wire.Rooted{}) != nil {
+			return 1
+		}
+		m, _, err := wire.Expect[*wire.Resize](conn, 0)
+		if err != nil {
+			return 0
+		}
+		if err := memory.resize(m.Tmpfs); err != nil {
+			_ = conn.Send(wire.Fail("tmpfs", err))
+			return 1
+		}
 	}
-	_, _ = conn.Recv(0) // returns when the warden is gone: nothing more is ever sent
-	return 0
 }
 
 // prepare is what can be done before the job is known.

@@ -20,6 +20,7 @@ type builder struct {
 	wire.Root
 	root   int   // the mount that becomes /
 	mounts []int // one for each of Mounts
+	memory memoryMounts
 }
 
 // steps are the plan's steps in order. testdata/steps.golden shows them.
@@ -38,21 +39,21 @@ func steps(p wire.Plan) []step {
 }
 
 // buildRoot makes the job's root file system the root of this process, and of launch where the plan pivots.
-func buildRoot(m *wire.Root, files []int) *wire.Failed {
+func buildRoot(m *wire.Root, files []int) (memoryMounts, *wire.Failed) {
 	plan, ok := m.Mode.Plan()
 	if !ok {
-		return wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode))
+		return nil, wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode))
 	}
 	if len(files) != 1+len(m.Mounts) {
-		return wire.Fail("receive", fmt.Errorf("got %d descriptors, want %d", len(files), 1+len(m.Mounts)))
+		return nil, wire.Fail("receive", fmt.Errorf("got %d descriptors, want %d", len(files), 1+len(m.Mounts)))
 	}
-	b := &builder{Root: *m, root: files[0], mounts: files[1:]}
+	b := &builder{Root: *m, root: files[0], mounts: files[1:], memory: memoryMounts{}}
 	for _, s := range steps(plan) {
 		if err := s.do(b); err != nil {
-			return wire.Fail(s.name, err)
+			return nil, wire.Fail(s.name, err)
 		}
 	}
-	return nil
+	return b.memory, nil
 }
 
 // attachRoot puts the root's mount over the present one. The kernel pivots only to a mount that is attached.

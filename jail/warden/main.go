@@ -24,6 +24,9 @@ type warden struct {
 	init    *wire.Conn // to init
 	launch  *wire.Conn // to launch
 	before  cgroup.Usage
+	root    int                 // in a plan that chroots: launch goes into it by itself; else -1
+	limits  <-chan cgroup.Event // what the kernel says of the group
+	unwatch chan struct{}       // closed when nobody listens to limits any more
 }
 
 // Main is the role warden.
@@ -38,28 +41,70 @@ func Main() int {
 	if err != nil {
 		return 2
 	}
-	w := &warden{control: control}
+	w := &warden{control: control, root: -1, unwatch: make(chan struct{})}
 	if err := w.prepare(); err != nil {
 		return w.giveUp(err)
 	}
 	if control.Send(&wire.Ready{Init: w.pid}) != nil {
 		return w.giveUp(nil)
 	}
-	if w.before, err = w.group.Usage(); err != nil { // while nobody waits
+	if err := w.watch(); err != nil { // while nobody waits
 		return w.giveUp(wire.Fail("cgroup", err))
 	}
-	if err := w.awaitStart(); err != nil {
+	if err := w.awaitAgent(); err != nil {
+		return w.giveUp(err)
+	}
+	root, p, err := wire.Expect[*wire.Root](control, wire.MaxFiles)
+	if err != nil {
+		return w.giveUp(nil) // discarded, or the agent died
+	}
+	if err := w.build(root, p.Files); err != nil {
+		return w.giveUp(err)
+	}
+	if err := w.awaitAgent(); err != nil {
 		return w.giveUp(err)
 	}
 	start, p, err := wire.Expect[*wire.Start](control, wire.MaxFiles)
 	if err != nil {
-		return w.giveUp(nil) // discarded, or the agent died
+		return w.giveUp(nil)
 	}
 	return w.run(start, p.Files)
 }
 
-// awaitStart waits until the agent has something to say; an init that dies meanwhile is an error.
-func (w *warden) awaitStart() error {
+// watch notes what the group has used already and listens to what the kernel says of it.
+func (w *warden) watch() (err error) {
+	if w.before, err = w.group.Usage(); err != nil {
+		return err
+	}
+	w.limits, err = w.group.Watch(w.unwatch)
+	return err
+}
+
+// build has init make the root.
+func (w *warden) build(m *wire.Root, files []int) error {
+	defer func() { wire.CloseFiles(files) }()
+	if err := w.init.Send(m, files...); err != nil {
+		return wire.Fail("init", err)
+	}
+	if err := w.rooted(); err != nil {
+		return err
+	}
+	if w.plan.Chroot {
+		w.root, files = files[0], files[1:]
+	}
+	return w.control.Send(&wire.Rooted{})
+}
+
+// rooted waits for init's word that the root is as it was asked for.
+func (w *warden) rooted() error {
+	if _, _, err := wire.Expect[*wire.Rooted](w.init, 0); err != nil {
+		return initError(err)
+	}
+	return nil
+}
+
+// awaitAgent waits until the agent has something to say; an init that dies meanwhile is an error.
+func (w *warden) awaitAgent() error {
 	fds := []unix.PollFd{{Fd: Control, Events: unix.POLLIN}, {Fd: int32(w.init.FD()), Events: unix.POLLIN}}
 	for {
 		_, err := unix.Poll(fds, -1)

@@ -32,13 +32,12 @@ type run struct {
 
 // handed are the descriptors of Start by name.
 type handed struct {
-	root, spool, stdin, notify int // -1: not given
-	mounts                     []int
+	spool, stdin, notify int // -1: not given
 }
 
 func sortFiles(m *wire.Start, files []int) (handed, error) {
 	h := handed{stdin: -1, notify: -1}
-	want := 2 + len(m.Mounts)
+	want := 1
 	if m.Stdin {
 		want++
 	}
@@ -48,14 +47,13 @@ func sortFiles(m *wire.Start, files []int) (handed, error) {
 	if len(files) != want {
 		return h, fmt.Errorf("got %d descriptors, want %d", len(files), want)
 	}
-	h.root, h.spool, files = files[0], files[1], files[2:]
+	h.spool, files = files[0], files[1:]
 	if m.Stdin {
 		h.stdin, files = files[0], files[1:]
 	}
 	if m.Notify {
-		h.notify, files = files[0], files[1:]
+		h.notify = files[0]
 	}
-	h.mounts = files
 	return h, nil
 }
 
@@ -68,7 +66,7 @@ func (w *warden) run(m *wire.Start, files []int) int {
 	record := newRecorder(h.spool, h.notify, m.ZeroNS)
 	r := &run{
 		warden: w, start: m, record: record, denials: newDenials(record),
-		events: make(chan any), over: make(chan struct{}), reaped: make(chan struct{}),
+		events: make(chan any), over: w.unwatch, reaped: make(chan struct{}),
 	}
 	pipes, err := makePipes(int(w.uidBase+m.UID), int(w.uidBase+m.GID))
 	if err != nil {
@@ -93,14 +91,14 @@ func (w *warden) run(m *wire.Start, files []int) int {
 func (r *run) poise(h handed, pipes pipes) error {
 	defer pipes.closeWriters()
 	m := r.start
-	watching := make(chan error, 1)
-	go func() { watching <- r.watchGroup() }() // while init builds the root
-	err := r.init.Send(&wire.Root{Mode: m.Mode, Mounts: m.Mounts, Tmpfs: m.Tmpfs}, append([]int{h.root}, h.mounts...)...)
-	if err != nil {
-		return err
-	}
-	if _, _, err := wire.Expect[*wire.Rooted](r.init, 0); err != nil {
-		return initError(err)
+	go r.watchGroup()
+	if len(m.Resize) > 0 {
+		if err := r.init.Send(&wire.Resize{Tmpfs: m.Resize}); err != nil {
+			return wire.Fail("init", err)
+		}
+		if err := r.rooted(); err != nil {
+			return err
+		}
 	}
 	var files []int
 	if m.Exec.Stdin = m.Stdin; m.Stdin {
@@ -108,24 +106,22 @@ func (r *run) poise(h handed, pipes pipes) error {
 	}
 	files = append(files, pipes.out[1], pipes.err[1])
 	if r.plan.Chroot {
-		files = append(files, h.root)
+		files = append(files, r.root)
 	}
 	if err := r.launch.Send(&m.Exec, files...); err != nil {
 		return err
 	}
 	// The jail has its own now. A job's files must not stay open here when the agent takes its mounts apart.
-	wire.CloseFiles(append(h.mounts, h.root))
-	if h.stdin >= 0 {
-		unix.Close(h.stdin)
+	for _, fd := range []int{r.root, h.stdin} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	poised, p, err := wire.Expect[*wire.Poised](r.launch, 0)
 	if err != nil {
 		return launchError(err)
 	}
 	r.program, r.landlock = p.PID, poised.Landlock
-	if err := <-watching; err != nil {
-		return wire.Fail("cgroup", err)
-	}
 	return r.release()
 }
 

@@ -70,20 +70,13 @@ func (r *run) watchInit() {
 }
 
 // watchGroup turns the kernel's notifications about the job's cgroup into events.
-func (r *run) watchGroup() error {
-	events, err := r.group.Watch(r.over)
-	if err != nil {
-		return err
-	}
-	go func() {
-		for e := range events {
-			if e.OOM {
-				r.post(limitHit{wire.CauseMemory})
-			}
-			if e.Pids {
-				r.post(limitHit{wire.CausePids})
-			}
+func (r *run) watchGroup() {
+	for e := range r.limits {
+		if e.OOM {
+			r.post(limitHit{wire.CauseMemory})
 		}
-	}()
-	return nil
+		if e.Pids {
+			r.post(limitHit{wire.CausePids})
+		}
+	}
 }

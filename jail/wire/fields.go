@@ -20,6 +20,7 @@ func (*Cancel) kind() uint32  { return 12 }
 func (*Died) kind() uint32    { return 13 }
 func (*Ended) kind() uint32   { return 14 }
 func (*Failed) kind() uint32  { return 15 }
+func (*Resize) kind() uint32  { return 16 }
 
 func (*Hello) fields(*codec)  {}
 func (*Rooted) fields(*codec) {}
@@ -40,8 +41,7 @@ func (m *Ready) fields(c *codec) { c.int(&m.Init) }
 
 func (m *Start) fields(c *codec) {
 	m.Exec.fields(c)
-	c.strs(&m.Mounts)
-	list(c, &m.Tmpfs, c.tmpfs)
+	list(c, &m.Resize, c.tmpfs)
 	c.bool(&m.Stdin)
 	c.bool(&m.Notify)
 	c.i64(&m.ZeroNS)
@@ -56,6 +56,8 @@ func (m *Root) fields(c *codec) {
 	c.strs(&m.Mounts)
 	list(c, &m.Tmpfs, c.tmpfs)
 }
+
+func (m *Resize) fields(c *codec) { list(c, &m.Tmpfs, c.tmpfs) }
 
 func (m *Exec) fields(c *codec) {
 	c.str((*string)(&m.Mode))

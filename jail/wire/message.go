@@ -34,15 +34,13 @@ type Prepare struct {
 // Hello says that init waits for Root.
 type Hello struct{}
 
-// Ready says that the jail waits for Start. Init is its host pid.
+// Ready says that the jail waits for Root. Init is its host pid.
 type Ready struct{ Init int }
 
-// Start hands over one command. Files: root, spool, then stdin and notify where the flags say so, then one mount for each of
-// Mounts.
+// Start hands over one command to a jail whose root is in place. Files: spool, then stdin and notify where the flags say so.
 type Start struct {
 	Exec
-	Mounts      []string // targets
-	Tmpfs       []Tmpfs
+	Resize      []Tmpfs // memory file systems of the root whose limits are now known
 	Stdin       bool
 	Notify      bool
 	ZeroNS      int64 // CLOCK_MONOTONIC: the spool's zero point
@@ -52,14 +50,17 @@ type Start struct {
 	OutputBytes int64
 }
 
-// Root tells init to make the root. Files: root, then one mount for each of Mounts.
+// Root asks for the root, of the warden, which passes it on to init. Files: root, then one mount for each of Mounts.
 type Root struct {
 	Mode   Mode
 	Mounts []string
 	Tmpfs  []Tmpfs
 }
 
-// Rooted says that the root is in place.
+// Resize gives memory file systems that are in place other limits.
+type Resize struct{ Tmpfs []Tmpfs }
+
+// Rooted says that the root is in place, as asked for.
 type Rooted struct{}
 
 // Exec is what launch needs. Files: stdin if any, stdout, stderr, and the root in a plan that chroots.
@@ -119,7 +120,7 @@ func Fail(step string, err error) *Failed {
 func newMessage(kind uint32) Message {
 	for _, m := range []Message{
 		&Prepare{}, &Hello{}, &Ready{}, &Start{}, &Root{}, &Rooted{}, &Exec{}, &Poised{}, &Go{}, &Started{}, &Signal{},
-		&Cancel{}, &Died{}, &Ended{}, &Failed{},
+		&Cancel{}, &Died{}, &Ended{}, &Failed{}, &Resize{},
 	} {
 		if m.kind() == kind {
 			return m

@@ -26,9 +26,9 @@ func samples() []Message {
 	tmpfs := []Tmpfs{{"/tmp", 1, 2, 0o1777, 3, 4}}
 	return []Message{
 		&Prepare{"dev", Minimal, 1 << 31, cgroup.Group{Unified: "/a", Memory: "/b", Pids: "/c", CPU: "/d"}, "host"},
-		&Hello{}, &Ready{12}, &Start{exec, []string{"/usr", "/dev"}, tmpfs, true, true, -1, 2, 3, 4, 5}, &Root{Syd, []string{"/usr"}, tmpfs},
+		&Hello{}, &Ready{12}, &Start{exec, tmpfs, true, true, -1, 2, 3, 4, 5}, &Root{Syd, []string{"/usr"}, tmpfs},
 		&Rooted{}, &exec, &Poised{7}, &Go{}, &Started{-9}, &Signal{15}, &Cancel{CauseDisk, 5}, &Died{0x8b}, &Ended{[]byte(`{}`)},
-		&Failed{"execve", unix.ENOENT, "no such file"},
+		&Failed{"execve", unix.ENOENT, "no such file"}, &Resize{tmpfs},
 	}
 }
 
