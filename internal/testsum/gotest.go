@@ -23,6 +23,7 @@ type event struct {
 
 // runGo runs go test, prints one line a package and the output of what failed, and keeps the result.
 func runGo(dir, name string, args []string) error {
+	res := begin(name)
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -32,7 +33,6 @@ func runGo(dir, name string, args []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	res := result{Name: name, Tests: map[string]outcome{}}
 	readErr := consume(stdout, &res, os.Stdout)
 	waitErr := cmd.Wait()
 	if waitErr != nil && !res.failed() {
@@ -49,14 +49,7 @@ func runGo(dir, name string, args []string) error {
 	return nil
 }
 
-func (r *result) failed() bool {
-	for _, o := range r.Tests {
-		if o == fail {
-			return true
-		}
-	}
-	return false
-}
+func (r *result) failed() bool { return r.count(fail) > 0 }
 
 // consume reads the events of a run to its end.
 func consume(in io.Reader, res *result, out io.Writer) error {

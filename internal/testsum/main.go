@@ -3,6 +3,7 @@
 // "N passed, N failed, N skipped".
 //
 //	testsum run -name unit -- ./...             go test -json with these arguments; one line a package
+//	testsum step -name check -- make check      any other command; one test, which passes when the command does
 //	testsum vm -name vm -- integration/vm/run.sh   a command that runs tests in a virtual machine
 //	testsum report -need unit,vm -max-skips 3   add up, print, judge
 //
@@ -33,7 +34,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: testsum run|vm|report [flags] [-- arguments]")
+		return errors.New("usage: testsum run|step|vm|report [flags] [-- arguments]")
 	}
 	flags := flag.NewFlagSet("testsum "+args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "build/test", "where results are kept")
@@ -42,6 +43,7 @@ func run(args []string) error {
 	need := flags.String("need", "", "report: runs that must have been made, separated by commas")
 	skips := flags.String("skips", "", "report: files of recorded skips, separated by commas (default: DIR/skips)")
 	maxSkips := flags.Int("max-skips", -1, "report: fail when more tests were skipped")
+	total := flags.String("total", "", "report: file for the last line, for whoever prints something after it")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -51,6 +53,8 @@ func run(args []string) error {
 	switch args[0] {
 	case "run":
 		return runGo(*dir, *name, flags.Args())
+	case "step":
+		return runStep(*dir, *name, flags.Args())
 	case "vm":
 		return runVM(*dir, *name, *logs, flags.Args())
 	case "report":
@@ -58,7 +62,7 @@ func run(args []string) error {
 		if *skips != "" {
 			files = strings.Split(*skips, ",")
 		}
-		return report(*dir, strings.Split(*need, ","), files, *maxSkips)
+		return report(*dir, strings.Split(*need, ","), files, *maxSkips, *total)
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

@@ -15,7 +15,7 @@ type recorded struct{ need, why, pkg, test string }
 
 // report adds the runs up, prints the skips and the total, and fails when a test failed, a run is missing, a skip has no
 // recorded reason, or there are more skips than allowed.
-func report(dir string, need, skipFiles []string, maxSkips int) error {
+func report(dir string, need, skipFiles []string, maxSkips int, totalFile string) error {
 	runs, err := load(dir)
 	if err != nil {
 		return err
@@ -33,7 +33,12 @@ func report(dir string, need, skipFiles []string, maxSkips int) error {
 	if maxSkips >= 0 && s.skipped > maxSkips {
 		s.problems = append(s.problems, fmt.Sprintf("%d tests skipped, at most %d are allowed (.ci/skips-max)", s.skipped, maxSkips))
 	}
-	fmt.Print(s.text())
+	fmt.Print(table(runs), s.text())
+	if totalFile != "" {
+		if err := os.WriteFile(totalFile, []byte(s.total()), 0o666); err != nil {
+			return err
+		}
+	}
 	if s.failed > 0 || len(s.problems) > 0 {
 		return errFailed
 	}
@@ -115,8 +120,36 @@ func (s summary) text() string {
 	for _, p := range s.problems {
 		fmt.Fprintln(&b, "PROBLEM:", p)
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	b.WriteString(s.total())
 	return b.String()
+}
+
+// total is the line that everything ends with. A run that is missing is a failure that no test stands for.
+func (s summary) total() string {
+	failed := s.failed
+	if len(s.problems) > 0 {
+		failed = max(failed, 1)
+	}
+	return fmt.Sprintf("%d passed, %d failed, %d skipped\n", s.passed, failed, s.skipped)
+}
+
+// table shows each run by itself: a test that two of them ran is in both lines.
+func table(runs []result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-14s %7s %7s %8s %8s\n", "stage", "passed", "failed", "skipped", "time")
+	total := 0.0
+	for _, r := range runs {
+		total += r.Seconds
+		fmt.Fprintf(&b, "%-14s %7d %7d %8d %8s\n", r.Name, r.count(pass), r.count(fail), r.count(skip), clock(r.Seconds))
+	}
+	fmt.Fprintf(&b, "%-14s %7s %7s %8s %8s\n\n", "", "", "", "", clock(total))
+	return b.String()
+}
+
+// clock writes minutes and seconds.
+func clock(seconds float64) string {
+	n := int(seconds + 0.5)
+	return fmt.Sprintf("%d:%02d", n/60, n%60)
 }
 
 // readSkips reads the files of recorded skips; equal lines, from a test that ran twice, count once a file.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
 // outcome of one test. A test that ran twice, with and without root, here and in the VM, counts once: the highest stands.
@@ -18,14 +20,32 @@ const (
 
 // result is one run.
 type result struct {
-	Name  string
-	Tests map[string]outcome // "package Test/sub"
+	Name    string
+	Tests   map[string]outcome // "package Test/sub"
+	Started time.Time
+	Seconds float64
+}
+
+func begin(name string) result {
+	return result{Name: name, Tests: map[string]outcome{}, Started: time.Now()}
+}
+
+// count is how many tests came out as o.
+func (r *result) count(o outcome) int {
+	n := 0
+	for _, have := range r.Tests {
+		if have == o {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *result) set(key string, o outcome) { r.Tests[key] = max(r.Tests[key], o) }
 
 // save keeps the result for report.
 func (r *result) save(dir string) error {
+	r.Seconds = time.Since(r.Started).Seconds()
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -33,7 +53,7 @@ func (r *result) save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Name+".result"), text, 0o666)
 }
 
-// load reads every run kept in dir.
+// load reads every run kept in dir, in the order in which they began.
 func load(dir string) ([]result, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.result"))
 	if err != nil {
@@ -51,5 +71,6 @@ func load(dir string) ([]result, error) {
 		}
 		all = append(all, r)
 	}
+	slices.SortFunc(all, func(a, b result) int { return a.Started.Compare(b.Started) })
 	return all, nil
 }

@@ -69,7 +69,7 @@ func TestAddCountsATestOnce(t *testing.T) {
 	if len(s.problems) != 1 || !strings.Contains(s.problems[0], "m/a Bare") {
 		t.Errorf("problems %q", s.problems)
 	}
-	if !strings.HasSuffix(s.text(), "4 passed, 0 failed, 2 skipped\n") {
+	if !strings.HasSuffix(s.text(), "4 passed, 1 failed, 2 skipped\n") {
 		t.Errorf("text %q", s.text())
 	}
 }
@@ -101,7 +101,7 @@ func TestReportJudges(t *testing.T) {
 			if err := os.WriteFile(skips, []byte("root\tneeds uid 0\tm/a\tY\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := report(dir, []string{tt.need}, []string{skips}, tt.max); (err != nil) != tt.fails {
+			if err := report(dir, []string{tt.need}, []string{skips}, tt.max, ""); (err != nil) != tt.fails {
 				t.Errorf("error %v, want one: %v", err, tt.fails)
 			}
 		})
@@ -135,6 +135,32 @@ func TestVM(t *testing.T) {
 		runs, err := load(dir)
 		if err != nil || len(runs) != 1 || runs[0].Tests[module+"/jail/cgroup TestA"] != pass || runs[0].Tests[module+"/jail/cgroup TestA/sub"] != skip {
 			t.Errorf("kept %+v, %v", runs, err)
+		}
+	}
+}
+
+func TestStepCountsAsOneTest(t *testing.T) {
+	dir := t.TempDir()
+	if err := runStep(dir, "check", []string{"true"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := runStep(dir, "build", []string{"false"}); err == nil {
+		t.Error("a command that failed passed")
+	}
+	runs, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 2 || runs[0].Name != "check" || runs[0].Tests["check true"] != pass || runs[1].Tests["build false"] != fail {
+		t.Errorf("runs %+v", runs)
+	}
+}
+
+func TestTableShowsEachRun(t *testing.T) {
+	text := table([]result{{Name: "unit", Tests: map[string]outcome{"a": pass, "b": skip}, Seconds: 61}, {Name: "vm", Tests: map[string]outcome{"a": fail}, Seconds: 2.6}})
+	for _, want := range []string{"unit                 1       0        1     1:01\n", "vm                   0       1        0     0:03\n", "     1:04\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("table lacks %q:\n%s", want, text)
 		}
 	}
 }

@@ -28,6 +28,7 @@ func runVM(dir, name, logs string, args []string) error {
 	if len(args) == 0 {
 		return errors.New("vm: no command")
 	}
+	res := begin(name)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -52,7 +53,6 @@ func runVM(dir, name, logs string, args []string) error {
 		}
 	}
 	waitErr := errors.Join(lines.Err(), cmd.Wait())
-	res := result{Name: name, Tests: map[string]outcome{}}
 	for _, pkg := range packages {
 		if err := readLog(filepath.Join(logs, strings.ReplaceAll(pkg, "/", "-")+".log"), pkg, &res); err != nil {
 			return err
