@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/agent/probe"
 	"github.com/tolbooth-dev/tolbooth/cowfs/store"
 	"github.com/tolbooth-dev/tolbooth/internal/undo"
@@ -50,11 +51,16 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 		return err
 	}
 
+	usual, err := cfg.resolveLimits(api.Limits{})
+	if err != nil {
+		return err
+	}
+
 	ctx := context.Background()
 	n := &node{cfg: &cfg, found: probe.Run(ctx, probe.Options{StateDir: cfg.State})}
 	built, err := build(ctx, parts{
 		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
-		LimitsMax: cfg.maxLimits(), Grace: cfg.Grace, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
+		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
 		Internal: cfg.Network.Internal, Forward: cfg.Network.Forward,
 	}, log)
 	if err != nil {

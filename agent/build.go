@@ -32,6 +32,7 @@ type parts struct {
 	MaxJobs    int
 	Prepared   int // places kept ready
 	LimitsMax  limits
+	Usual      limits // of a job that names none
 	Grace      time.Duration
 	Bucket     store.Store // nil: no named workspaces
 	Prefix     string
@@ -111,7 +112,7 @@ func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error)
 		mode: o.Mode, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults,
 		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
 		// they are used again.
-		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)),
+		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,
 	}
 	b.pool.start(o.Prepared)
 	b.back.Push("discard the prepared places", b.pool.Close)

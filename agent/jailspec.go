@@ -14,19 +14,13 @@ import (
 var writable = []string{"/workspace", "/tmp", "/var/tmp", "/run", "/dev", "/proc"}
 
 // jailSpec is the command of a job in the words of package jail.
-func (s *spine) jailSpec(w *work, t tree, notify *os.File) jail.Spec {
+func (s *spine) jailSpec(w *work, p *place, notify *os.File) jail.Spec {
 	l := w.Limits
 	spec := jail.Spec{
-		Root: t.Root(), Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
+		Resize: p.resize(memoryOf(w.Limits)), Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
 		Stdin: w.Stdin, Spool: w.Spool, Notify: notify, Started: w.Admitted,
 		Wall: l.Wall.Value, CPU: l.CPU.Value, Output: l.Output.Value, Grace: s.grace,
 		Landlock: &jail.Landlock{Write: writable},
-		// What is in memory counts against the memory limit; half of it in /tmp leaves room for the program.
-		Tmpfs: []jail.Tmpfs{
-			{Target: "/tmp", Bytes: l.Memory.Value / 2, Inodes: l.Inodes.Value, Mode: 0o1777},
-			{Target: "/run", Bytes: l.Memory.Value / 8, Inodes: l.Inodes.Value, Mode: 0o755, UID: jobUID, GID: jobGID},
-			{Target: "/dev/shm", Bytes: l.Shm.Value, Inodes: l.Inodes.Value, Mode: 0o1777},
-		},
 		Rlimits: []jail.Rlimit{
 			{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles.Value)},
 			// One file cannot outgrow the accounting; below that the disk limit itself ends the job, by name.
@@ -34,13 +28,20 @@ func (s *spine) jailSpec(w *work, t tree, notify *os.File) jail.Spec {
 			{Resource: unix.RLIMIT_CORE, Value: 0},
 		},
 	}
-	for _, m := range t.Mounts() {
-		spec.Mounts = append(spec.Mounts, jail.Mount{Target: m.Target, File: m.File})
-	}
 	if w.Mode == jail.Syd {
 		spec.Filter = s.filter
 	}
 	return spec
+}
+
+// memoryOf are the memory file systems of a job with these limits. What is in them counts against the memory limit; half of
+// it in /tmp leaves room for the program.
+func memoryOf(l limits) []jail.Tmpfs {
+	return []jail.Tmpfs{
+		{Target: "/tmp", Bytes: l.Memory.Value / 2, Inodes: l.Inodes.Value, Mode: 0o1777},
+		{Target: "/run", Bytes: l.Memory.Value / 8, Inodes: l.Inodes.Value, Mode: 0o755, UID: jobUID, GID: jobGID},
+		{Target: "/dev/shm", Bytes: l.Shm.Value, Inodes: l.Inodes.Value, Mode: 0o1777},
+	}
 }
 
 func (w *work) cgroupLimits() cgroup.Limits {

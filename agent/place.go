@@ -32,7 +32,9 @@ type place struct {
 	dir   string           // the group's v2 directory
 	netns *netns.Namespace // nil: the agent's own network
 	cell  cell
-	back  undo.Stack // from newest to oldest: jail, namespace, cgroup, slot
+	tree  *cowfs.Tree  // an ephemeral one; nil: the job's own is made when it is known
+	tmpfs []jail.Tmpfs // memory file systems of a root that is built; nil: it is not built yet
+	back  undo.Stack   // from newest to oldest: jail, namespace, cgroup, tree, slot
 }
 
 func (p *place) base() uint32 { return idBase + p.slot*idsASlot }
@@ -75,6 +77,7 @@ type places struct {
 	fs       *cowfs.Manager
 	faults   *faults
 	slots    uint32
+	usual    limits // of a job that names none: what prepared places are made for
 
 	ready chan *place
 	want  chan struct{} // one token a place that should be made ahead of time
@@ -105,7 +108,7 @@ func (ps *places) keepReady(ctx context.Context) {
 			return
 		case <-ps.want:
 		}
-		p, err := ps.make(ctx, ps.mode, false)
+		p, err := ps.makeAhead(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return
@@ -125,9 +128,9 @@ func (ps *places) keepReady(ctx context.Context) {
 	}
 }
 
-// Take hands out a place for one job: a prepared one where it fits, else a new one.
-func (ps *places) Take(ctx context.Context, mode jail.Mode, hostNetwork bool) (*place, error) {
-	for mode == ps.mode && !hostNetwork {
+// Take hands out a place for one job: a prepared one where it fits, else a new one. A named workspace needs a root of its own.
+func (ps *places) Take(ctx context.Context, w *work) (*place, error) {
+	for w.Mode == ps.mode && !w.hostNetwork() && w.Workspace == "" {
 		select {
 		case p := <-ps.ready:
 			ps.want <- struct{}{}
@@ -140,10 +143,51 @@ func (ps *places) Take(ctx context.Context, mode jail.Mode, hostNetwork bool) (*
 		}
 		break
 	}
-	return ps.make(ctx, mode, hostNetwork)
+	return ps.make(ctx, w.Mode, w.hostNetwork())
 }
 
-// make builds a place from nothing: slot, file tree template, cgroup, network namespace, warden and init.
+// makeAhead makes a place for an ephemeral job of the node's own mode, its root built.
+func (ps *places) makeAhead(ctx context.Context) (_ *place, err error) {
+	p, err := ps.make(ctx, ps.mode, false)
+	if err != nil {
+		return nil, err
+	}
+	if p.tree, err = ps.fs.Prepare(p.slot, p.base()); err == nil {
+		p.back.Push("discard the tree", p.tree.Discard)
+		p.back.Push("end every process", p.kill)
+		err = p.build(ctx, p.tree, memoryOf(ps.usual))
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Release())
+	}
+	return p, nil
+}
+
+// build puts the root in place, unless it is.
+func (p *place) build(ctx context.Context, t rooted, tmpfs []jail.Tmpfs) error {
+	if p.tmpfs != nil {
+		return nil
+	}
+	root := jail.Root{Mount: t.Root(), Tmpfs: tmpfs}
+	for _, m := range t.Mounts() {
+		root.Mounts = append(root.Mounts, jail.Mount{Target: m.Target, File: m.File})
+	}
+	p.tmpfs = tmpfs
+	return p.cell.Build(ctx, root)
+}
+
+// resize lists the memory file systems of the root that the job wants otherwise.
+func (p *place) resize(want []jail.Tmpfs) []jail.Tmpfs {
+	var list []jail.Tmpfs
+	for i, t := range want {
+		if t != p.tmpfs[i] {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// make makes a place from nothing: slot, cgroup, network namespace, warden and init.
 func (ps *places) make(ctx context.Context, mode jail.Mode, hostNetwork bool) (_ *place, err error) {
 	p := &place{mode: mode}
 	defer func() {
@@ -179,7 +223,7 @@ func (ps *places) make(ctx context.Context, mode jail.Mode, hostNetwork bool) (_
 	}
 	p.cell = preparedCell{prepared}
 	p.back.Push("end the jail", prepared.Close)
-	return p, ps.fs.Prepare(p.slot, p.base())
+	return p, nil
 }
 
 // preparedCell is a jail.Prepared whose commands are seen through this package's interface.

@@ -12,8 +12,8 @@ import (
 
 // Run takes one job through its whole life. It is the only place that knows the order:
 //
-//	take a place → make the tree → plug the network → set limits → start → wait → kill until empty → outputs →
-//	flush → undo in reverse
+//	take a place → make the tree → build the root → plug the network → set limits → start → wait → kill until empty →
+//	outputs → flush → undo in reverse
 //
 // Each acquisition pushes its undo on the next line. Nothing of the job runs any more when Run returns; what is left to
 // undo then (closing mounts, removing directories, giving the slot back) holds no process and goes on in the background.
@@ -25,7 +25,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	p.Enter(api.StateStarting)
 	r.timer.step(&r.Timings.Queue)
 
-	place, err := s.places.Take(ctx, w.Mode, w.hostNetwork())
+	place, err := s.places.Take(ctx, w)
 	if err != nil {
 		return r.startFailed(ctx, "prepare the jail", err)
 	}
@@ -37,7 +37,13 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		return r.startFailed(ctx, "open the workspace", err)
 	}
 	back.Push("discard the tree", tree.Discard)
+	back.Push("end every process", place.kill)
 	r.timer.step(&r.Timings.Workspace)
+
+	if err := place.build(ctx, tree, memoryOf(w.Limits)); err != nil {
+		return r.startFailed(ctx, "build the root", err)
+	}
+	r.timer.step(&r.Timings.Jail)
 
 	plug, err := s.nets.Plug(w, place, p.Deny)
 	if err != nil {
@@ -52,7 +58,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.own(w.Stdin); err != nil {
 		return r.startFailed(ctx, "hand stdin over", err)
 	}
-	proc, err := place.cell.Start(ctx, s.jailSpec(w, tree, p.Notify()))
+	proc, err := place.cell.Start(ctx, s.jailSpec(w, place, p.Notify()))
 	if err != nil {
 		return r.startFailed(ctx, "start the command", err)
 	}

@@ -44,7 +44,7 @@ func (f *faked) log() []string {
 	return slices.Clone(f.done)
 }
 
-func (f *faked) Take(context.Context, jail.Mode, bool) (*place, error) {
+func (f *faked) Take(context.Context, *work) (*place, error) {
 	if err := f.step("take"); err != nil {
 		return nil, err
 	}
@@ -76,6 +76,8 @@ func (g fakeGroup) Populated() (bool, error)      { return false, nil }
 func (g fakeGroup) Remove() error                 { return nil }
 
 type fakeCell struct{ *faked }
+
+func (c fakeCell) Build(context.Context, jail.Root) error { return c.step("build root") }
 
 func (c fakeCell) Start(context.Context, jail.Spec) (running, error) {
 	if err := c.step("start"); err != nil {
@@ -157,8 +159,8 @@ func (f *faked) run(ctx context.Context, t *testing.T) (api.Result, []api.State)
 }
 
 var (
-	doing   = []string{"take", "make tree", "plug", "set limits", "start"}
-	undoing = map[string]string{"take": "release", "make tree": "discard", "plug": "unplug"}
+	doing   = []string{"take", "make tree", "build root", "plug", "set limits", "start"}
+	undoing = map[string][]string{"take": {"release"}, "make tree": {"kill", "discard"}, "plug": {"unplug"}}
 )
 
 // TestRunUndoesInReverse fails at each step in turn: what was done before is undone, in exactly the reverse order, and the
@@ -170,9 +172,7 @@ func TestRunUndoesInReverse(t *testing.T) {
 			res, _ := f.run(t.Context(), t)
 			want := slices.Clone(doing[:i+1])
 			for _, d := range slices.Backward(doing[:i]) {
-				if u := undoing[d]; u != "" {
-					want = append(want, u)
-				}
+				want = append(want, undoing[d]...)
 			}
 			if got := f.log(); !slices.Equal(got, want) {
 				t.Errorf("did %v, want %v", got, want)
@@ -188,7 +188,7 @@ func TestRunUndoesInReverse(t *testing.T) {
 func TestRunOrder(t *testing.T) {
 	f := &faked{exit: jail.Exit{Cause: jail.CauseExit, Code: 3}}
 	res, states := f.run(t.Context(), t)
-	want := append(slices.Clone(doing), "kill", "remove code", "glob", "flush", "unplug", "discard", "release")
+	want := append(slices.Clone(doing), "kill", "remove code", "glob", "flush", "unplug", "kill", "discard", "release")
 	if got := f.log(); !slices.Equal(got, want) {
 		t.Errorf("did %v, want %v", got, want)
 	}

@@ -36,7 +36,7 @@ type spine struct {
 
 // placeTaker hands out places for jobs.
 type placeTaker interface {
-	Take(ctx context.Context, mode jail.Mode, hostNetwork bool) (*place, error)
+	Take(ctx context.Context, w *work) (*place, error)
 }
 
 // treeMaker makes the file tree of a job, its request's files included.
@@ -51,8 +51,7 @@ type plugger interface {
 
 // tree is a job's file tree.
 type tree interface {
-	Root() *os.File
-	Mounts() []cowfs.Mount
+	rooted
 	DiskUsage(ctx context.Context) (bytes, inodes int64, err error)
 	Glob(ctx context.Context, patterns []string) ([]cowfs.FileInfo, error)
 	Remove(path string) error
@@ -60,6 +59,12 @@ type tree interface {
 	Flush(ctx context.Context, job string) (snapshot string, err error)
 	Park(reason error) error // keeps the unflushed workspace on this node
 	Discard() error
+}
+
+// rooted is what a jail's root is made of.
+type rooted interface {
+	Root() *os.File
+	Mounts() []cowfs.Mount
 }
 
 // plug is a job's connection to the network.
@@ -80,6 +85,7 @@ type group interface {
 
 // cell is a prepared jail: warden and init wait.
 type cell interface {
+	Build(ctx context.Context, r jail.Root) error
 	Start(ctx context.Context, s jail.Spec) (running, error)
 }
 

@@ -20,10 +20,7 @@ type trees struct {
 
 // Make opens the workspace, restored if it is a named one, and puts the request's files into it.
 func (t *trees) Make(ctx context.Context, w *work, p *place) (tree, error) {
-	ct, err := t.fs.Create(ctx, cowfs.CreateOptions{
-		ID: w.ID, Slot: p.slot, IDBase: p.base(), Workspace: w.Workspace, Wait: true,
-		MaxBytes: w.Limits.Disk.Value, MaxFiles: w.Limits.Inodes.Value,
-	})
+	ct, err := t.open(ctx, w, p)
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +28,17 @@ func (t *trees) Make(ctx context.Context, w *work, p *place) (tree, error) {
 		return nil, errors.Join(err, ct.Discard())
 	}
 	return &jobTree{ct, t.flushes}, nil
+}
+
+// open takes the place's own tree, which is always an ephemeral one, or makes the job's.
+func (t *trees) open(ctx context.Context, w *work, p *place) (*cowfs.Tree, error) {
+	if p.tree != nil {
+		return p.tree, p.tree.Assign(w.ID)
+	}
+	return t.fs.Create(ctx, cowfs.CreateOptions{
+		ID: w.ID, Slot: p.slot, IDBase: p.base(), Workspace: w.Workspace, Wait: true,
+		MaxBytes: w.Limits.Disk.Value, MaxFiles: w.Limits.Inodes.Value,
+	})
 }
 
 func (t *trees) fill(ct *cowfs.Tree, w *work) error {

@@ -24,9 +24,8 @@ type CreateOptions struct {
 	MaxFiles  int64 // refuse to restore more entries than this; 0: 2 million
 }
 
-// Create makes the tree of one job. For an ephemeral one that is a prepared tree with the job's record in it, or, when
-// none is prepared, a new one; for a named workspace it is a record first, then the last snapshot restored whole, then
-// the mounts. On an error nothing of it is left.
+// Create makes the tree of one job: a record first, then, for a named workspace, the last snapshot restored whole, then the
+// mounts. On an error nothing of it is left.
 func (m *Manager) Create(ctx context.Context, o CreateOptions) (_ *Tree, err error) {
 	if !idPattern.MatchString(o.ID) {
 		return nil, fmt.Errorf("%w: job id %s", ErrName, quote(o.ID))
@@ -62,50 +61,19 @@ func (m *Manager) Create(ctx context.Context, o CreateOptions) (_ *Tree, err err
 }
 
 func (m *Manager) createEphemeral(o CreateOptions) (*Tree, error) {
-	m.mu.Lock()
-	t := m.prepared[o.Slot]
-	delete(m.prepared, o.Slot)
-	m.mu.Unlock()
-	if t != nil && t.record.IDBase != o.IDBase {
-		return nil, errors.Join(fmt.Errorf("slot %d has id base %d, not %d", o.Slot, t.record.IDBase, o.IDBase), t.Discard())
+	t, err := m.Prepare(o.Slot, o.IDBase)
+	if err != nil {
+		return nil, err
 	}
-	if t == nil {
-		var err error
-		if t, err = m.newEphemeral(o.Slot, o.IDBase); err != nil {
-			return nil, err
-		}
-	}
-	t.record.ID = o.ID
-	if err := t.writeRecord(); err != nil {
+	if err := t.Assign(o.ID); err != nil {
 		return nil, errors.Join(err, t.Discard())
 	}
 	return t, nil
 }
 
-// Prepare makes an ephemeral tree ahead for the next job of a slot: nothing of it depends on the job, and half a dozen
-// mkdirs can take a disk's file system milliseconds. The manager keeps one a slot; Close discards what was not used.
-func (m *Manager) Prepare(slot, idBase uint32) error {
-	m.mu.Lock()
-	have := m.prepared[slot] != nil
-	m.mu.Unlock()
-	if have {
-		return nil
-	}
-	t, err := m.newEphemeral(slot, idBase)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	surplus := m.prepared[slot] // two callers at once
-	m.prepared[slot] = t
-	m.mu.Unlock()
-	if surplus != nil {
-		return surplus.Discard()
-	}
-	return nil
-}
-
-func (m *Manager) newEphemeral(slot, idBase uint32) (*Tree, error) {
+// Prepare makes an ephemeral tree before its job is known: nothing of it depends on the job, and half a dozen mkdirs can
+// take a disk's file system milliseconds. Assign gives it to a job; Discard takes it back.
+func (m *Manager) Prepare(slot, idBase uint32) (*Tree, error) {
 	skel, err := m.skeleton(slot, idBase)
 	if err != nil {
 		return nil, err
@@ -119,6 +87,15 @@ func (m *Manager) newEphemeral(slot, idBase uint32) (*Tree, error) {
 		return nil, errors.Join(err, t.release())
 	}
 	return t, nil
+}
+
+// Assign makes a prepared tree the tree of a job.
+func (t *Tree) Assign(id string) error {
+	if !idPattern.MatchString(id) {
+		return fmt.Errorf("%w: job id %s", ErrName, quote(id))
+	}
+	t.record.ID = id
+	return t.writeRecord()
 }
 
 // makeDirs makes a directory below STATE/run with upper and work in it. The upper's own attributes are those of the

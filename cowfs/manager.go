@@ -53,7 +53,6 @@ type Manager struct {
 
 	mu        sync.Mutex
 	skeletons map[uint32]*skeleton // by slot; guarded by mu
-	prepared  map[uint32]*Tree     // by slot; guarded by mu
 	leases    map[string]*lease    // by workspace name; guarded by mu
 	owned     map[string]bool      // directories below run that are this manager's; guarded by mu
 }
@@ -88,7 +87,7 @@ func Open(opts Options) (*Manager, error) {
 		}
 	}
 
-	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, prepared: map[uint32]*Tree{}, leases: map[string]*lease{}, owned: map[string]bool{}}
+	m := &Manager{opts: opts, skeletons: map[uint32]*skeleton{}, leases: map[string]*lease{}, owned: map[string]bool{}}
 	if err := m.openState(); err != nil {
 		m.closeFiles()
 		return nil, err
@@ -119,18 +118,9 @@ func Probe(stateDir string) Support {
 // Support tells what the node can do.
 func (m *Manager) Support() Support { return m.support }
 
-// Close discards prepared trees, ends background removals and releases the state directory. Every Tree must have been
-// released before.
+// Close ends background removals and releases the state directory. Every Tree must have been released before.
 func (m *Manager) Close() error {
-	m.mu.Lock()
-	prepared := m.prepared
-	m.prepared = map[uint32]*Tree{}
-	m.mu.Unlock()
-	var err error
-	for _, t := range prepared {
-		err = errors.Join(err, t.Discard())
-	}
-	err = errors.Join(err, m.sweeper.stop())
+	err := m.sweeper.stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for slot, s := range m.skeletons {
