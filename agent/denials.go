@@ -89,10 +89,10 @@ func limitDenial(l api.Limit, in, most limits, u api.Usage) api.Denial {
 
 var limitWords = map[string]string{
 	"wall": "wall-clock time", "cpu": "CPU time", "memory": "memory", "pids": "processes and threads",
-	"output": "output on one stream", "disk": "disk space",
+	"output": "output on one stream", "disk": "disk space", "inodes": "files and directories",
 }
 
-var limitErrno = map[string]string{"memory": "ENOMEM", "pids": "EAGAIN", "disk": "ENOSPC", "output": "EPIPE", "wall": "ETIME", "cpu": "ETIME"}
+var limitErrno = map[string]string{"memory": "ENOMEM", "pids": "EAGAIN", "disk": "ENOSPC", "inodes": "ENOSPC", "output": "EPIPE", "wall": "ETIME", "cpu": "ETIME"}
 
 // raised doubles a limit, as far as the node's cap allows; false when it is at the cap already.
 func raised(name string, in, most limits) (any, bool) {
@@ -108,11 +108,16 @@ func raised(name string, in, most limits) (any, bool) {
 	case "disk":
 		return doubled(in.Disk, most.Disk, quantity)
 	case "pids":
-		v, ok := doubled(in.Pids, most.Pids, func(n int64) string { return strconv.FormatInt(n, 10) })
+		v, ok := doubled(in.Pids, most.Pids, wholeNumber)
+		return json.Number(v), ok
+	case "inodes":
+		v, ok := doubled(in.Inodes, most.Inodes, wholeNumber)
 		return json.Number(v), ok
 	}
 	return nil, false
 }
+
+func wholeNumber(n int64) string { return strconv.FormatInt(n, 10) }
 
 func doubled[T time.Duration | int64](in, most limit[T], text func(T) string) (string, bool) {
 	next := 2 * in.Value

@@ -33,6 +33,7 @@ type manager struct {
 	metrics *metrics
 	fault   func(step string, err error)
 	dir     string
+	blanks  *blanks
 
 	base    context.Context // of every job; cancelled when they must end
 	stopAll context.CancelCauseFunc
@@ -60,6 +61,10 @@ func newManager(cfg *Config, r runner, m *metrics, fault func(string, error), lo
 	mgr.base, mgr.stopAll = context.WithCancelCause(context.Background())
 	if err := os.MkdirAll(mgr.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of records: %w", err)
+	}
+	var err error
+	if mgr.blanks, err = newBlanks(filepath.Join(cfg.State, "blank")); err != nil {
+		return nil, fmt.Errorf("make the directory of blank files: %w", err)
 	}
 	return mgr, mgr.load()
 }
@@ -137,7 +142,7 @@ func (m *manager) prepare(j *job, req *api.JobRequest) (err error) {
 	if j.file, err = m.createRecord(j.meta); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.work.SpoolPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := m.blanks.open(j.work.SpoolPath)
 	if err != nil {
 		return fmt.Errorf("create the spool: %w", err)
 	}

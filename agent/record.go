@@ -45,7 +45,7 @@ func (m *manager) createRecord(r record) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the record: %w", err)
 	}
-	f, err := os.OpenFile(m.recordPath(r.ID), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	f, err := m.blanks.open(m.recordPath(r.ID))
 	if err != nil {
 		return nil, fmt.Errorf("create the record: %w", err)
 	}

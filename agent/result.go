@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,13 +18,14 @@ import (
 // outcome is a result in the making.
 type outcome struct {
 	api.Result
-	timer stopwatch
-	notes []error
+	limits limits
+	timer  stopwatch
+	notes  []error
 }
 
 // newResult starts the clocks of one job's result.
 func newResult(w *work) *outcome {
-	r := &outcome{timer: stopwatch{last: w.Admitted}}
+	r := &outcome{limits: w.Limits, timer: stopwatch{last: w.Admitted}}
 	r.Outputs, r.Denials = []api.Output{}, []api.Denial{}
 	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}}
 	return r
@@ -78,7 +78,7 @@ func (r *outcome) exited(w *work, e jail.Exit) {
 	case jail.CauseMemory:
 		r.limited(api.OutcomeMemoryLimit, "memory", quantity(l.Memory.Value), l.Memory.SetBy)
 	case jail.CausePids:
-		r.limited(api.OutcomePidsLimit, "pids", strconv.FormatInt(l.Pids.Value, 10), l.Pids.SetBy)
+		r.limited(api.OutcomePidsLimit, "pids", wholeNumber(l.Pids.Value), l.Pids.SetBy)
 	case jail.CauseOutput:
 		r.limited(api.OutcomeOutputLimit, "output", quantity(l.Output.Value), l.Output.SetBy)
 	case jail.CauseDisk:
@@ -98,6 +98,25 @@ func (r *outcome) limited(o api.Outcome, name, value, setBy string) {
 	r.Detail = fmt.Sprintf("the %s limit of %s (set by: %s) ended the job", name, value, setBy)
 }
 
+// overfilled names the limit of a job that left more on disk than it may. The watch looks at a running job now and then; a
+// job that ended between two looks is held to the same limit here.
+func (r *outcome) overfilled(bytes, inodes int64) {
+	switch r.Outcome {
+	case api.OutcomeOK, api.OutcomeExit, api.OutcomeSignal, api.OutcomeDiskLimit:
+	default:
+		return
+	}
+	switch l := r.limits; {
+	case bytes > l.Disk.Value:
+		r.limited(api.OutcomeDiskLimit, "disk", quantity(l.Disk.Value), l.Disk.SetBy)
+	case inodes > l.Inodes.Value:
+		r.limited(api.OutcomeDiskLimit, "inodes", wholeNumber(l.Inodes.Value), l.Inodes.SetBy)
+	default:
+		return
+	}
+	r.ExitCode, r.Signal = nil, nil
+}
+
 // used reads what the job used from where the kernel counted it.
 func (r *outcome) used(p *place, t tree, link plug) {
 	if u, err := p.group.Usage(); err != nil {
@@ -105,10 +124,11 @@ func (r *outcome) used(p *place, t tree, link plug) {
 	} else {
 		r.Usage.CPUMS, r.Usage.MemoryPeakBytes, r.Usage.PidsPeak = u.CPU.Milliseconds(), u.MemoryPeakBytes, u.PidsPeak
 	}
-	if bytes, _, err := t.DiskUsage(context.Background()); err != nil {
+	if bytes, inodes, err := t.DiskUsage(context.Background()); err != nil {
 		r.problem(fmt.Errorf("measure the disk use: %w", err))
 	} else {
 		r.Usage.DiskBytes = bytes
+		r.overfilled(bytes, inodes)
 	}
 	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
 }

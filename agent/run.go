@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/internal/undo"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
@@ -66,7 +67,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	p.Started(proc)
 	p.Enter(api.StateRunning)
 
-	exit := s.await(ctx, w, proc, tree)
+	exit := s.await(ctx, w, proc, tree, place.group)
 	if err := place.kill(); err != nil { // no writer survives into the flush
 		r.problem(fmt.Errorf("end the processes of the job: %w", err))
 	}
@@ -88,12 +89,12 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 
 // await waits for the command's end. A cancelled context ends it with TERM, grace and KILL; disk use over the limit ends
 // it at once. The wait itself is not cancelled: each of those makes the warden kill the jail and report.
-func (s *spine) await(ctx context.Context, w *work, proc running, t tree) jail.Exit {
+func (s *spine) await(ctx context.Context, w *work, proc running, t tree, g group) jail.Exit {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
 	stop := context.AfterFunc(ctx, func() { proc.Cancel(jail.CauseCancelled) })
 	defer stop()
-	go watchDisk(watch, w.Limits, t, func() { proc.Cancel(jail.CauseDisk) })
+	go watchDisk(watch, w.Limits, t, g, func() { proc.Cancel(jail.CauseDisk) })
 
 	exit, err := proc.Wait(watch)
 	if err != nil {
@@ -118,11 +119,14 @@ func (s *spine) finish(back *undo.Stack, id string) {
 const (
 	diskEvery = 200 * time.Millisecond
 	diskShare = 20
+	diskBlind = 10 // looks in a row that may fail
 )
 
-// watchDisk measures the tree until ctx ends and calls over once when it holds more than the job may use. It is
-// accounting, not a quota: a job can be over its limit for one interval.
-func watchDisk(ctx context.Context, l limits, t tree, over func()) {
+// watchDisk measures the tree, deleted files that are still open included, until ctx ends and calls over once when it holds
+// more than the job may use. It is accounting, not a quota: a job can be over its limit for one interval. A job that moves
+// its directories about so that no look succeeds is over its limit too.
+func watchDisk(ctx context.Context, l limits, t tree, g group, over func()) {
+	blind := 0
 	for wait := diskEvery; ; {
 		select {
 		case <-ctx.Done():
@@ -131,7 +135,13 @@ func watchDisk(ctx context.Context, l limits, t tree, over func()) {
 		}
 		start := time.Now()
 		bytes, inodes, err := t.DiskUsage(ctx)
-		if err == nil && (bytes > l.Disk.Value || inodes > l.Inodes.Value) {
+		pids, _ := g.Processes() // none: the group is being removed
+		blocks, files := cowfs.DeletedUsage(ctx, pids)
+		bytes, inodes = bytes+blocks, inodes+files
+		if blind++; err == nil {
+			blind = 0
+		}
+		if bytes > l.Disk.Value || inodes > l.Inodes.Value || blind == diskBlind {
 			over()
 			return
 		}

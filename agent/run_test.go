@@ -73,6 +73,7 @@ func (g fakeGroup) SetLimits(cgroup.Limits) error { return g.step("set limits") 
 func (g fakeGroup) Usage() (cgroup.Usage, error)  { return cgroup.Usage{CPU: time.Second}, nil }
 func (g fakeGroup) Kill() error                   { return g.step("kill") }
 func (g fakeGroup) Populated() (bool, error)      { return false, nil }
+func (g fakeGroup) Processes() ([]int, error)     { return nil, nil }
 func (g fakeGroup) Remove() error                 { return nil }
 
 type fakeCell struct{ *faked }

@@ -114,6 +114,7 @@ func (s *Server) Run(signals <-chan os.Signal) error {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { s.jobs.keepPruning(ctx) })
+	wg.Go(func() { s.jobs.blanks.keep(ctx) })
 
 	failed := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {

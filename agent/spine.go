@@ -80,6 +80,7 @@ type group interface {
 	Usage() (cgroup.Usage, error)
 	Kill() error
 	Populated() (bool, error)
+	Processes() ([]int, error)
 	Remove() error
 }
 
