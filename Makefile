@@ -82,8 +82,13 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 			echo "$$pkg $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$pkg || exit 1; \
 		done; done
 
-bench: build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail (root)
-	go test -run '^$$' -bench . -timeout 30m $(AS_ROOT) ./integration/bench
+BENCH_TABLE := $(CURDIR)/build/bench.txt
+ROUNDS ?= 300
+bench: deps build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail; a table at the end (root)
+	@mkdir -p build && rm -f $(BENCH_TABLE)
+	@TOLBOOTH_BENCH_TABLE=$(BENCH_TABLE) TOLBOOTH_BIN=$(CURDIR)/bin go test -run '^$$' -bench Start -benchtime $(ROUNDS)x -timeout 30m $(AS_ROOT) ./integration/bench
+	@TOLBOOTH_BENCH_TABLE=$(BENCH_TABLE) TOLBOOTH_BIN=$(CURDIR)/bin go test -run '^$$' -bench Inside -benchtime 7x -timeout 30m $(AS_ROOT) ./integration/bench
+	@echo && cat $(BENCH_TABLE)
 
 demo: ## build, then run a few jobs in real jails and show what comes back (root)
 	@.ci/deps build

@@ -32,6 +32,7 @@ func runTrue(a *harness.Agent) error {
 // BenchmarkInside is what a jail costs a running program: three programs outside, then in a syd jail.
 func BenchmarkInside(b *testing.B) {
 	a := harness.Start(b, harness.Options{})
+	t := table{{"inside the jail, median", "plain", "tolbooth", "ratio"}}
 	for _, w := range workloads(b) {
 		b.Run(w.name, func(b *testing.B) {
 			var plain, jailed []time.Duration
@@ -44,8 +45,10 @@ func BenchmarkInside(b *testing.B) {
 			b.ReportMetric(ms(j), "jail-p50-ms")
 			b.ReportMetric(float64(j)/float64(p), "ratio")
 			b.ReportMetric(0, "ns/op")
+			t = append(t, []string{w.what, inMS(p), inMS(j), fmt.Sprintf("%.2f", float64(j)/float64(p))})
 		})
 	}
+	t.write(b)
 }
 
 // inJail is the run time of a workload as the warden saw it: from execve to the end.
@@ -76,12 +79,19 @@ func measure(b *testing.B, variants []peer) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
+	t := table{{fmt.Sprintf("start to end of /usr/bin/true, %d times", len(times["plain"])), "p50", "p90", "p99", "tolbooth / it"}}
+	base := percentile(times["tolbooth"], 50)
 	for _, v := range variants {
+		row := []string{v.name}
 		for _, p := range []int{50, 90, 99} {
-			b.ReportMetric(ms(percentile(times[v.name], p)), fmt.Sprintf("%s-p%d-ms", v.name, p))
+			d := percentile(times[v.name], p)
+			b.ReportMetric(ms(d), fmt.Sprintf("%s-p%d-ms", v.name, p))
+			row = append(row, inMS(d))
 		}
+		t = append(t, append(row, fmt.Sprintf("%.2f", float64(base)/float64(percentile(times[v.name], 50)))))
 	}
-	b.ReportMetric(float64(percentile(times["tolbooth"], 50))/float64(percentile(times["bwrap"], 50)), "tolbooth/bwrap")
+	b.ReportMetric(float64(base)/float64(percentile(times["bwrap"], 50)), "tolbooth/bwrap")
+	t.write(b)
 }
 
 func timed(b *testing.B, f func() error) time.Duration {

@@ -16,6 +16,7 @@ import (
 // workload is one program that runs for about a second.
 type workload struct {
 	name    string
+	what    string
 	argv    []string
 	program string // base64 of a compiled program that replaces argv in the jail
 	limits  api.Limits
@@ -35,9 +36,9 @@ func workloads(b *testing.B) []workload {
 	room := api.Limits{Wall: api.Duration(2 * time.Minute), CPU: api.Duration(2 * time.Minute), CPUs: 2}
 	cpu, getpid := compiled(b, cpuSource), compiled(b, getpidSource)
 	return []workload{
-		{name: "cpu", argv: []string{cpu}, program: content(b, cpu), limits: room},
-		{name: "getpid_1M", argv: []string{getpid}, program: content(b, getpid), limits: room},
-		{name: "fork_1000", argv: []string{"/bin/sh", "-c", "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done"}, limits: room},
+		{name: "cpu", what: "400 M rounds of xorshift", argv: []string{cpu}, program: content(b, cpu), limits: room},
+		{name: "getpid_1M", what: "1 M getpid", argv: []string{getpid}, program: content(b, getpid), limits: room},
+		{name: "fork_1000", what: "1,000 × /bin/true from sh", argv: []string{"/bin/sh", "-c", "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done"}, limits: room},
 	}
 }
 
