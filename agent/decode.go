@@ -43,13 +43,19 @@ func describe(e *json.SemanticError) *problem {
 		return refuse(api.ClassInvalid, field, "there is no such field").hint("GET /openapi.yaml describes every field; unknown ones are never ignored")
 	case errors.Is(e.Err, strconv.ErrRange):
 		return refuse(api.ClassInvalid, field, "the number is out of range")
+	case e.GoType == reflect.TypeFor[api.Duration]() && e.JSONKind != '"':
+		return refuse(api.ClassInvalid, field, "must be %s, not %s", shape(e.GoType), kindName(e.JSONKind))
 	case e.Err != nil && !errors.Is(e.Err, strconv.ErrSyntax):
 		return refuse(api.ClassInvalid, field, "%.200s", e.Err)
 	case field == "":
 		return refuse(api.ClassInvalid, "", "the body must be %s", shape(e.GoType))
+	case e.JSONKind == '0' && shape(e.GoType) == wholeNumbers:
+		return refuse(api.ClassInvalid, field, "must be %s, written in digits alone", wholeNumbers)
 	}
 	return refuse(api.ClassInvalid, field, "must be %s, not %s", shape(e.GoType), kindName(e.JSONKind))
 }
+
+const wholeNumbers = "a whole number"
 
 // shape says which JSON a Go type is written as.
 func shape(t reflect.Type) string {
@@ -74,7 +80,7 @@ func shape(t reflect.Type) string {
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return "a whole number"
+		return wholeNumbers
 	default:
 		return "an object"
 	}

@@ -58,7 +58,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 
 // eventsFrom reads where to start. A browser that reconnects says the last event it has seen.
 func eventsFrom(r *http.Request) (int64, error) {
-	if text := r.URL.Query().Get("from"); text != "" {
+	query, err := parameters(r, "from")
+	if err != nil {
+		return 0, err
+	}
+	if text := query.Get("from"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
 			return 0, refuse(api.ClassInvalid, "from", "%s is not a sequence number", quoted(text))

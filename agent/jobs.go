@@ -2,9 +2,11 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +24,7 @@ const maxWait = time.Hour
 // postJob answers POST /v1/jobs. A client that waits and leaves does not end its job: the job goes on, and can be asked
 // for by its id.
 func (s *Server) postJob(w http.ResponseWriter, r *http.Request) error {
-	if err := known(r.URL.Query()); err != nil {
+	if _, err := parameters(r); err != nil {
 		return err
 	}
 	b, err := s.readBody(w, r)
@@ -112,8 +114,8 @@ func (s *Server) finishedJob(j *job) ([]byte, error) {
 
 // getJob answers GET /v1/jobs/{id}, with ?wait= once it is finished or the time is over.
 func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	if err := known(query, "wait"); err != nil {
+	query, err := parameters(r, "wait")
+	if err != nil {
 		return err
 	}
 	j, err := s.jobs.Get(r.PathValue("id"))
@@ -142,6 +144,9 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 
 // deleteJob answers DELETE /v1/jobs/{id}: the finished job. The cancellation goes on when the client leaves.
 func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
 	j, err := s.jobs.Get(r.PathValue("id"))
 	if err != nil {
 		return err
@@ -158,6 +163,9 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) error {
 
 // postSignal answers POST /v1/jobs/{id}/signal.
 func (s *Server) postSignal(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
 	j, err := s.jobs.Get(r.PathValue("id"))
 	if err != nil {
 		return err
@@ -198,8 +206,8 @@ func (j *job) signal(sig syscall.Signal) error {
 
 // postStdin answers POST /v1/jobs/{id}/stdin. The body goes into the pipe as it arrives.
 func (s *Server) postStdin(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	if err := known(query, "close"); err != nil {
+	query, err := parameters(r, "close")
+	if err != nil {
 		return err
 	}
 	last := query.Get("close")
@@ -247,7 +255,7 @@ const (
 // listJobs answers GET /v1/jobs, newest first. The cursor is the creation time of the last item, so a page is the same
 // whatever came or went meanwhile.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
-	f, err := readFilter(r.URL.Query())
+	f, err := readFilter(r)
 	if err != nil {
 		return err
 	}
@@ -291,8 +299,9 @@ type listFilter struct {
 	last   string // cursor behind the last item taken
 }
 
-func readFilter(query url.Values) (*listFilter, error) {
-	if err := known(query, "state", "label", "cursor", "limit"); err != nil {
+func readFilter(r *http.Request) (*listFilter, error) {
+	query, err := parameters(r, "state", "label", "cursor", "limit")
+	if err != nil {
 		return nil, err
 	}
 	f := &listFilter{state: api.State(query.Get("state")), limit: defaultPage}
@@ -306,7 +315,6 @@ func readFilter(query url.Values) (*listFilter, error) {
 		}
 		f.labels = append(f.labels, [2]string{name, value})
 	}
-	var err error
 	if text := query.Get("cursor"); text != "" {
 		if f.before, err = strconv.ParseInt(text, 36, 64); err != nil || f.before <= 0 {
 			return nil, refuse(api.ClassInvalid, "cursor", "%s is not a cursor of this API", quoted(text))
@@ -341,16 +349,20 @@ func isState(s api.State) bool {
 	return false
 }
 
-// known refuses query parameters that a route does not have.
-func known(query url.Values, names ...string) error {
-next:
-	for got := range query {
-		for _, name := range names {
-			if got == name {
-				continue next
-			}
-		}
-		return refuse(api.ClassInvalid, "", "there is no query parameter %s here", quoted(got))
+// parameters reads the query. One that cannot be read, one that the route does not have, and one given twice (but label)
+// are refused: nothing of a request is passed over.
+func parameters(r *http.Request, names ...string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refuse(api.ClassInvalid, "", "the query cannot be read: %.200s", err)
 	}
-	return nil
+	for name, values := range query {
+		if !slices.Contains(names, name) {
+			return nil, refuse(api.ClassInvalid, fmt.Sprintf("%.128s", name), "there is no query parameter %s here", quoted(name))
+		}
+		if len(values) > 1 && name != "label" {
+			return nil, refuse(api.ClassInvalid, name, "is given twice")
+		}
+	}
+	return query, nil
 }

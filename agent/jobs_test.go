@@ -296,11 +296,14 @@ func TestList(t *testing.T) {
 	if got := strings.Join(all, " "); got != "open j6 j5 j4 j3 j2 j1 j0" {
 		t.Errorf("pages: %s", got)
 	}
-	for _, bad := range []string{"state=done", "label=x", "limit=0", "limit=x", "cursor=!", "stat=queued"} {
-		if r := w.do("GET", "/v1/jobs?"+bad, ""); r.status != 400 {
-			t.Errorf("%s: %d", bad, r.status)
-		}
+	for _, bad := range []string{"state=done", "label=x", "limit=0", "limit=x", "cursor=!", "stat=queued", "state=queued&state=running"} {
+		field, _, _ := strings.Cut(bad, "=")
+		w.problem(w.do("GET", "/v1/jobs?"+bad, ""), "invalid", field)
 	}
+	w.problem(w.do("GET", "/v1/jobs?label=%zz", ""), "invalid", "")
+	w.problem(w.do("GET", "/v1/jobs/open/events?form=1", ""), "invalid", "form")
+	w.problem(w.do("DELETE", "/v1/jobs/open?force=true", ""), "invalid", "force")
+	w.problem(w.do("POST", "/v1/jobs/open/signal?x=1", `{"signal":"SIGTERM"}`), "invalid", "x")
 	close(w.runner.letGo)
 }
 

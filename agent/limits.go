@@ -72,7 +72,7 @@ func resolve[V, T number](c *Config, name string, asked, usual, most T) (limit[V
 	case cmp.Less(asked, 0):
 		return limit[V]{}, refuse(api.ClassInvalid, "limits."+name, "%v is negative", asked)
 	case asked > most:
-		return limit[V]{}, refuse(api.ClassInvalid, "limits."+name, "%v is over this node's cap of %v", asked, most).
+		return limit[V]{}, refuse(api.ClassUnsupported, "limits."+name, "%v is over this node's cap of %v", asked, most).
 			hint("ask for at most %v; the operator of the node sets the cap with limits.max.%s", most, name)
 	case asked != 0:
 		return limit[V]{Value: V(asked), SetBy: "request"}, nil

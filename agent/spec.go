@@ -46,7 +46,7 @@ func (b *rulebook) admit(r *api.JobRequest) (*work, error) {
 	if err := unsupported(r); err != nil {
 		return nil, err
 	}
-	w := &work{Workspace: r.Workspace, Outputs: r.Outputs, Labels: r.Labels}
+	w := &work{Workspace: r.Workspace, Labels: r.Labels}
 	var err error
 	if w.Mode, w.MinGrade, err = b.grade(r); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (b *rulebook) admit(r *api.JobRequest) (*work, error) {
 	if err := b.workspace(r.Workspace); err != nil {
 		return nil, err
 	}
-	if err := checkOutputs(r.Outputs); err != nil {
+	if w.Outputs, err = outputGlobs(r.Outputs); err != nil {
 		return nil, err
 	}
 	if err := checkStdin(r); err != nil {
@@ -85,7 +85,7 @@ func unsupported(r *api.JobRequest) error {
 	case r.TTY:
 		return refuse(api.ClassUnsupported, "tty", "a terminal "+later)
 	case len(r.Policy.Extras) > 0:
-		return refuse(api.ClassUnsupported, "policy.extras", "more permissions than the default policy: "+later)
+		return refuse(api.ClassUnsupported, "policy.extras", "a policy with more permissions than the default "+later)
 	case len(r.Policy.Deny) > 0:
 		return refuse(api.ClassUnsupported, "policy.deny", "a tighter policy "+later)
 	case r.Network.Rate != 0:
@@ -186,20 +186,28 @@ func (b *rulebook) workspace(name string) error {
 	return nil
 }
 
-func checkOutputs(globs []string) error {
+// outputGlobs checks the patterns of outputs and returns them relative to the workspace, the only place that is looked in.
+func outputGlobs(globs []string) ([]string, error) {
 	if len(globs) > maxGlobs {
-		return refuse(api.ClassInvalid, "outputs", "%d patterns; at most %d are taken", len(globs), maxGlobs)
+		return nil, refuse(api.ClassInvalid, "outputs", "%d patterns; at most %d are taken", len(globs), maxGlobs)
 	}
+	list := make([]string, 0, len(globs))
 	for i, g := range globs {
 		field := fmt.Sprintf("outputs[%d]", i)
-		if _, err := jailPath(field, g); err != nil {
-			return err
+		full, err := jailPath(field, g)
+		if err != nil {
+			return nil, err
 		}
 		if len(g) > maxGlob || !doublestar.ValidatePattern(g) {
-			return refuse(api.ClassInvalid, field, "%s is not a pattern such as \"*.png\" or \"out/**\"", quoted(g))
+			return nil, refuse(api.ClassInvalid, field, "%s is not a pattern such as \"*.png\" or \"out/**\"", quoted(g))
 		}
+		inside, ok := strings.CutPrefix(full, workspaceDir+"/")
+		if !ok {
+			return nil, refuse(api.ClassInvalid, field, "%s names nothing in %s, where outputs are looked for", quoted(g), workspaceDir)
+		}
+		list = append(list, inside)
 	}
-	return nil
+	return list, nil
 }
 
 func checkStdin(r *api.JobRequest) error {

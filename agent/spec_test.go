@@ -104,20 +104,20 @@ func TestRefusals(t *testing.T) {
 		{`{"command":["x"],"stdin":{"opened":true}}`, "invalid", "stdin.opened"},
 		{`{"command":["x"],"stdin":5}`, "invalid", "stdin"},
 		{`{"command":["x"],"limits":{"memory":"8Ei"}}`, "invalid", "limits.memory"},
-		{`{"command":["x"],"limits":{"memory":"1000Ti"}}`, "invalid", "limits.memory"},
+		{`{"command":["x"],"limits":{"memory":"1000Ti"}}`, "unsupported", "limits.memory"},
 		{`{"command":["x"],"limits":{"memory":"1"}}`, "invalid", "limits.memory"},
 		{`{"command":["x"],"limits":{"memory":"-1Gi"}}`, "invalid", "limits.memory"},
 		{`{"command":["x"],"limits":{"memory":true}}`, "invalid", "limits.memory"},
-		{`{"command":["x"],"limits":{"wall":"25h"}}`, "invalid", "limits.wall"},
+		{`{"command":["x"],"limits":{"wall":"25h"}}`, "unsupported", "limits.wall"},
 		{`{"command":["x"],"limits":{"wall":5}}`, "invalid", "limits.wall"},
 		{`{"command":["x"],"limits":{"wall":"-5s"}}`, "invalid", "limits.wall"},
-		{`{"command":["x"],"limits":{"cpus":100}}`, "invalid", "limits.cpus"},
+		{`{"command":["x"],"limits":{"cpus":100}}`, "unsupported", "limits.cpus"},
 		{`{"command":["x"],"limits":{"cpus":0.0001}}`, "invalid", "limits.cpus"},
 		{`{"command":["x"],"limits":{"cpus":-1}}`, "invalid", "limits.cpus"},
 		{`{"command":["x"],"limits":{"pids":-1}}`, "invalid", "limits.pids"},
 		{`{"command":["x"],"limits":{"pids":1.5}}`, "invalid", "limits.pids"},
 		{`{"command":["x"],"limits":{"pids":99999999999999999999}}`, "invalid", "limits.pids"},
-		{`{"command":["x"],"limits":{"open_files":99999999}}`, "invalid", "limits.open_files"},
+		{`{"command":["x"],"limits":{"open_files":99999999}}`, "unsupported", "limits.open_files"},
 		{`{"command":["x"],"limits":{"gpu":1}}`, "invalid", "limits.gpu"},
 		{`{"command":["x"],"network":{"mode":"all"}}`, "invalid", "network.mode"},
 		{`{"command":["x"],"network":{"allow":["10.0.0.1:80"]}}`, "invalid", "network.allow"},
@@ -133,6 +133,8 @@ func TestRefusals(t *testing.T) {
 		{`{"command":["x"],"workspace":"../x"}`, "invalid", "workspace"},
 		{`{"command":["x"],"outputs":["../*"]}`, "invalid", "outputs[0]"},
 		{`{"command":["x"],"outputs":["[a"]}`, "invalid", "outputs[0]"},
+		{`{"command":["x"],"outputs":["*","/etc/*"]}`, "invalid", "outputs[1]"},
+		{`{"command":["x"],"outputs":["."]}`, "invalid", "outputs[0]"},
 		{`{"command":["x"],"labels":{"a:b":"c"}}`, "invalid", "labels"},
 		{`{"command":["x"],"labels":{"a":"b\nc"}}`, "invalid", "labels.a"},
 		{`{"command":["x"],"labels":{"a":1}}`, "invalid", "labels.a"},
@@ -243,5 +245,29 @@ func TestLanguages(t *testing.T) {
 		if stripsTypes(version) != want {
 			t.Errorf("%q", version)
 		}
+	}
+}
+
+func TestOutputGlobs(t *testing.T) {
+	w, err := testRules(nil).admit(request(`{"command":["x"],"outputs":["*.png","./a//b/**","/workspace/c/*.txt","**/{x,y}"]}`))
+	if want := []string{"*.png", "a/b/**", "c/*.txt", "**/{x,y}"}; err != nil || !slices.Equal(w.Outputs, want) {
+		t.Errorf("%v, %v; want %v", w, err, want)
+	}
+}
+
+// TestDecodeWords: what is wrong with a value is said in the words of the API, and a null is no value.
+func TestDecodeWords(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"limits":{"wall":5}}`:        `must be a duration such as "1.5s", not a number`,
+		`{"limits":{"pids":1.5}}`:      "must be a whole number, written in digits alone",
+		`{"limits":{"pids":"5"}}`:      "must be a whole number, not a string",
+		`{"limits":{"memory":"lots"}}`: `"lots" is not a quantity such as "256Mi" or "1G"`,
+	} {
+		if err := decodeJSON([]byte(body), &api.JobRequest{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", body, err, want)
+		}
+	}
+	if err := decodeJSON([]byte(`{"limits":{"wall":null,"memory":null,"pids":null}}`), &api.JobRequest{}); err != nil {
+		t.Error(err)
 	}
 }

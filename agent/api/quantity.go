@@ -58,9 +58,12 @@ func (q Quantity) String() string {
 // MarshalJSON writes the canonical text.
 func (q Quantity) MarshalJSON() ([]byte, error) { return []byte(`"` + q.String() + `"`), nil }
 
-// UnmarshalJSON accepts a quantity as text and, as Kubernetes does, a bare number.
+// UnmarshalJSON accepts a quantity as text and, as Kubernetes does, a bare number. A null is no value, as in any field.
 func (q *Quantity) UnmarshalJSON(b []byte) error {
 	text := string(b)
+	if text == "null" {
+		return nil
+	}
 	if strings.HasPrefix(text, `"`) {
 		text = strings.Trim(text, `"`)
 	}
