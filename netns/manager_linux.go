@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"regexp"
 	"strconv"
 	"sync"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +36,7 @@ type Manager struct {
 	plan     plan
 	mtu      int
 	ipv6     bool
-	node     *os.File // the node's network namespace
+	node     ns.NetNS // the node's network namespace
 	route    *netlink.Handle
 
 	mu   sync.Mutex
@@ -65,7 +65,7 @@ func Open(o Options) (*Manager, []Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open network: %w", err)
 	}
-	node, err := currentNamespace()
+	node, err := ns.GetCurrentNS()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open network: %w", err)
 	}

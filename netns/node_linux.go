@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -214,21 +215,7 @@ func (m *Manager) Leftovers() ([]string, error) {
 	return out, nil
 }
 
-// inNode runs fn in the node's namespace.
+// inNode runs fn in the node's namespace, on a thread that is given up should it not come back.
 func (m *Manager) inNode(fn func() error) error {
-	return onOtherThread(func() (bool, error) {
-		home, err := currentNamespace()
-		if err != nil {
-			return true, err
-		}
-		defer home.Close()
-		if err := unix.Setns(int(m.node.Fd()), unix.CLONE_NEWNET); err != nil {
-			return true, fmt.Errorf("setns to the node: %w", err)
-		}
-		err = fn()
-		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-			return false, errors.Join(err, fmt.Errorf("setns back: %w", back))
-		}
-		return true, err
-	})
+	return m.node.Do(func(ns.NetNS) error { return fn() })
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -176,10 +177,12 @@ func (w *world) settle() {
 }
 
 // in runs fn on a thread in ns.
-func in(t testing.TB, ns *Namespace, fn func()) {
+func in(t testing.TB, n *Namespace, fn func()) {
 	t.Helper()
-	m := &Manager{node: ns.File()}
-	check(t, m.inNode(func() error { fn(); return nil }))
+	target, err := ns.GetNS(fmt.Sprintf("/proc/self/fd/%d", n.File().Fd()))
+	check(t, err)
+	defer target.Close()
+	check(t, target.Do(func(ns.NetNS) error { fn(); return nil }))
 }
 
 // listen puts an echoing server for TCP and UDP on port 443 of every outside address, and counts who gets there.
