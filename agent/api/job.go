@@ -34,7 +34,7 @@ type JobRequest struct {
 // workspace, or absolute in the jail.
 type File struct {
 	Path     string `json:"path"`
-	Content  string `json:"content"`
+	Content  string `json:"content,omitzero"`
 	Encoding string `json:"encoding,omitzero"` // utf-8 (default) or base64
 	Mode     string `json:"mode,omitzero"`     // octal, default 0644
 }
