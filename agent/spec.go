@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
 
@@ -204,6 +205,9 @@ func outputGlobs(globs []string) ([]string, error) {
 		inside, ok := strings.CutPrefix(full, workspaceDir+"/")
 		if !ok {
 			return nil, refuse(api.ClassInvalid, field, "%s names nothing in %s, where outputs are looked for", quoted(g), workspaceDir)
+		}
+		if err := cowfs.CheckPattern(inside); err != nil {
+			return nil, refuse(api.ClassInvalid, field, "%s", err)
 		}
 		list = append(list, inside)
 	}

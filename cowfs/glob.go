@@ -27,10 +27,13 @@ const (
 // directories), ordered by path. Symbolic links are neither followed nor listed. When one of the bounds (200,000 entries
 // seen, 10,000 matches, 64 directories deep, 5 seconds) is met, the files found so far come with ErrTooLarge.
 func (t *Tree) Glob(ctx context.Context, patterns []string) ([]FileInfo, error) {
+	var plain []string
 	for _, p := range patterns {
-		if err := checkPattern(p); err != nil {
+		list, err := checkPattern(p)
+		if err != nil {
 			return nil, err
 		}
+		plain = append(plain, list...)
 	}
 	if len(patterns) == 0 {
 		return nil, nil
@@ -45,20 +48,27 @@ func (t *Tree) Glob(ctx context.Context, patterns []string) ([]FileInfo, error) 
 	defer base.Close()
 	ctx, cancel := context.WithTimeout(ctx, globTime)
 	defer cancel()
-	g := globber{ctx: ctx, patterns: patterns}
+	g := globber{ctx: ctx, patterns: plain}
 	err = g.walk(base, "", 0)
 	slices.SortFunc(g.found, func(a, b FileInfo) int { return strings.Compare(a.Path, b.Path) })
 	return g.found, err
 }
 
-func checkPattern(p string) error {
+// CheckPattern says what is wrong with a pattern of Glob.
+func CheckPattern(p string) error {
+	_, err := checkPattern(p)
+	return err
+}
+
+// checkPattern returns the pattern without braces.
+func checkPattern(p string) ([]string, error) {
 	if p == "" || strings.HasPrefix(p, "/") || len(p) > maxPath || !doublestar.ValidatePattern(p) {
-		return fmt.Errorf("%w: pattern %s (want a glob relative to the workspace)", ErrPath, quote(p))
+		return nil, fmt.Errorf("%w: pattern %s (want a glob relative to the workspace)", ErrPath, quote(p))
 	}
 	if slices.Contains(strings.Split(p, "/"), "..") {
-		return fmt.Errorf(`%w: pattern %s contains ".."`, ErrPath, quote(p))
+		return nil, fmt.Errorf(`%w: pattern %s contains ".."`, ErrPath, quote(p))
 	}
-	return nil
+	return alternatives(p)
 }
 
 type globber struct {
@@ -69,9 +79,6 @@ type globber struct {
 }
 
 func (g *globber) walk(dir *os.File, prefix string, depth int) error {
-	if err := g.ctx.Err(); err != nil {
-		return fmt.Errorf("%w: looking for outputs took too long: %w", ErrTooLarge, err)
-	}
 	names, err := fdwalk.Names(dir, globEntries-g.seen)
 	if errors.Is(err, fdwalk.ErrTooMany) {
 		return fmt.Errorf("%w: more than %d entries", ErrTooLarge, globEntries)
@@ -82,9 +89,20 @@ func (g *globber) walk(dir *os.File, prefix string, depth int) error {
 	g.seen += len(names)
 	slices.Sort(names)
 	for _, name := range names {
+		if err := g.late(); err != nil {
+			return err
+		}
 		if err := g.visit(dir, prefix+name, name, depth); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// late ends a walk whose time is over: a hundred patterns are slow to compare with each of many names.
+func (g *globber) late() error {
+	if err := g.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: looking for outputs took too long: %w", ErrTooLarge, err)
 	}
 	return nil
 }
@@ -145,8 +163,7 @@ func (g *globber) mayHold(rel string) bool {
 	depth := strings.Count(rel, "/") + 1
 	return slices.ContainsFunc(g.patterns, func(p string) bool {
 		parts := strings.Split(p, "/")
-		// With alternatives a slash may lie inside of braces; with ** any depth may match.
-		if strings.ContainsAny(p, "{") || slices.Contains(parts, "**") {
+		if slices.Contains(parts, "**") { // any depth may match
 			return true
 		}
 		return len(parts) > depth && doublestar.MatchUnvalidated(strings.Join(parts[:depth], "/"), rel)
