@@ -119,7 +119,7 @@ func (s *spine) finish(back *undo.Stack, id string) {
 const (
 	diskEvery = 200 * time.Millisecond
 	diskShare = 20
-	diskBlind = 10 // looks in a row that may fail
+	diskBlind = 4 // looks in a row that may fail
 )
 
 // watchDisk measures the tree, deleted files that are still open included, until ctx ends and calls over once when it holds
@@ -145,6 +145,8 @@ func watchDisk(ctx context.Context, l limits, t tree, g group, over func()) {
 			over()
 			return
 		}
-		wait = max(diskEvery, diskShare*time.Since(start))
+		if wait = diskEvery; err == nil {
+			wait = max(wait, diskShare*time.Since(start))
+		}
 	}
 }
