@@ -39,7 +39,8 @@ func TestReportOfThisMachine(t *testing.T) {
 	r := Run(t.Context(), Options{StateDir: state})
 	took := time.Since(start)
 	check(t, r)
-	if took > hosttest.Slow(2*time.Second) {
+	// A fifth of a second of work when the machine is idle; a probe that waits for something to time out is seen.
+	if took > hosttest.Slow(8*time.Second) {
 		t.Errorf("the probe took %v", took)
 	}
 	t.Logf("the probe took %v; missing: %q", took, r.Modes["syd"].Without)

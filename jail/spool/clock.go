@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,15 @@ func MonotonicNow() int64 {
 }
 
 // Monotonic converts a time of this process to CLOCK_MONOTONIC nanoseconds. It is exact to a microsecond when t has
-// a monotonic reading (it came from time.Now), and follows the wall clock when it has none.
+// a monotonic reading (it came from time.Now), and follows the wall clock when it has none. Two clocks cannot be read at
+// the same moment, and on a busy machine a thread may be put aside between them: the closest of three readings counts.
 func Monotonic(t time.Time) int64 {
-	return MonotonicNow() - time.Since(t).Nanoseconds()
+	least, ns := time.Duration(math.MaxInt64), int64(0)
+	for range 3 {
+		before, now := time.Since(t), MonotonicNow()
+		if apart := time.Since(t) - before; apart < least {
+			least, ns = apart, now-before.Nanoseconds()-apart.Nanoseconds()/2
+		}
+	}
+	return ns
 }

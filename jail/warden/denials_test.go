@@ -38,16 +38,23 @@ func TestLastNumber(t *testing.T) {
 }
 
 func TestThrottle(t *testing.T) {
-	th := throttle{tokens: 100}
-	start := time.Now()
-	for range 100 {
-		th.wait()
+	// A machine with other things to do may hold up any one of them: the quickest shows what the free ones cost.
+	quickest := time.Hour
+	for range 10 {
+		th := throttle{tokens: 100}
+		start := time.Now()
+		for range 100 {
+			th.wait()
+		}
+		quickest = min(quickest, time.Since(start))
+		for range 20 {
+			th.wait()
+		}
+		if took := time.Since(start); took < 5*time.Millisecond {
+			t.Errorf("120 took %v", took)
+		}
 	}
-	free := time.Since(start)
-	for range 20 {
-		th.wait()
-	}
-	if took := time.Since(start); free > 5*time.Millisecond || took < 5*time.Millisecond {
-		t.Errorf("100 free ones took %v, with 20 more %v", free, took)
+	if quickest > 5*time.Millisecond {
+		t.Errorf("100 free ones took %v", quickest)
 	}
 }
