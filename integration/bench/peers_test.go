@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,8 +61,7 @@ func crun(b *testing.B) func() error {
 	}
 	run := oci(b, "crun", "--cgroup-manager=disabled")
 	calls, results := make(chan func() error), make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread and its mount namespace end with the goroutine
+	go hosttest.OnOwnThread(func() { // the mount namespace ends with the thread
 		err := ownCgroupMount()
 		for call := range calls {
 			if err == nil {
@@ -72,7 +70,7 @@ func crun(b *testing.B) func() error {
 				results <- err
 			}
 		}
-	}()
+	})
 	b.Cleanup(func() { close(calls) })
 	return func() error { calls <- run; return <-results }
 }
