@@ -4,24 +4,29 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 )
 
-// maxFiles bounds how many files one request carries.
-const maxFiles = 10_000
+// Bounds of the files of one request: how many, and how many directories deep, since each directory is made on the node
+// before any limit of the job holds.
+const (
+	maxFiles = 10_000
+	maxDepth = 64
+)
 
-// inputFiles checks and decodes the request's files. No two may be one path, and none may lie below another.
-func inputFiles(files []api.File) ([]inputFile, error) {
+// inputFiles checks and decodes the request's files. No two may be one path, none may lie below another, and all have to be
+// within the job's limits on files and disk: they are made before anything counts them.
+func inputFiles(files []api.File, l limits) ([]inputFile, error) {
 	if len(files) > maxFiles {
 		return nil, refuse(api.ClassInvalid, "files", "%d files; at most %d go into one request", len(files), maxFiles).
 			hint("send an archive as one file and unpack it in the job, or use a named workspace")
 	}
 	list := make([]inputFile, 0, len(files))
 	seen := map[string]int{}
+	var size int64
 	for i, f := range files {
 		field := fmt.Sprintf("files[%d]", i)
 		in, err := decodeFile(field, f)
@@ -32,17 +37,29 @@ func inputFiles(files []api.File) ([]inputFile, error) {
 			return nil, refuse(api.ClassInvalid, field+".path", "is the same path as files[%d]", j)
 		}
 		seen[in.Path] = i
+		size += int64(len(in.Data))
 		list = append(list, in)
 	}
+	dirs := map[string]bool{}
 	for i, f := range list {
-		for dir := path.Dir(f.Path); dir != "/"; dir = path.Dir(dir) {
+		for dir := above(f.Path); dir != "" && !dirs[dir]; dir = above(dir) {
 			if j, isFile := seen[dir]; isFile {
 				return nil, refuse(api.ClassInvalid, fmt.Sprintf("files[%d].path", i), "lies below files[%d], which is a file", j)
 			}
+			dirs[dir] = true
 		}
+	}
+	switch n := int64(len(list) + len(dirs)); {
+	case len(list) > 0 && n > l.Inodes.Value:
+		return nil, refuse(api.ClassInvalid, "files", "make %d files and directories; limits.inodes is %d", n, l.Inodes.Value)
+	case size > l.Disk.Value:
+		return nil, refuse(api.ClassInvalid, "files", "hold %s; limits.disk is %s", quantity(size), quantity(l.Disk.Value))
 	}
 	return list, nil
 }
+
+// above is the directory of a clean absolute path, "" for the root.
+func above(p string) string { return p[:strings.LastIndexByte(p, '/')] }
 
 func decodeFile(field string, f api.File) (inputFile, error) {
 	p, err := filePath(field+".path", f.Path)
@@ -65,6 +82,9 @@ func filePath(field, p string) (string, error) {
 	full, err := jailPath(field, p)
 	if err != nil {
 		return "", err
+	}
+	if strings.Count(full, "/") > maxDepth {
+		return "", refuse(api.ClassInvalid, field, "is more than %d directories deep", maxDepth)
 	}
 	if strings.HasSuffix(p, "/") || full == "/" || full == workspaceDir {
 		return "", refuse(api.ClassInvalid, field, "%s is a directory", quoted(p))

@@ -58,7 +58,7 @@ func (b *rulebook) admit(r *api.JobRequest) (*work, error) {
 	if w.Cwd, err = workingDir(r.Cwd); err != nil {
 		return nil, err
 	}
-	if w.Files, err = inputFiles(r.Files); err != nil {
+	if w.Files, err = inputFiles(r.Files, w.Limits); err != nil {
 		return nil, err
 	}
 	if err := b.command(w, r); err != nil {
