@@ -93,7 +93,7 @@ bench: deps build ## POST to result beside bwrap, crun, runc and plain exec; ove
 demo: ## build, then run a few jobs in real jails and show what comes back (root)
 	@.ci/deps build
 	@$(MAKE) --no-print-directory build
-	integration/demo.sh
+	@integration/demo.sh
 
 image: build ## build/tolbooth-image.tar, an OCI image archive, without a container engine
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tolbooth-container ./deploy/container

@@ -40,9 +40,9 @@ finish() {
   code=$?
   trap - EXIT
   stop_agent
-  if [ "$code" != 0 ]; then
+  if [ "$code" != 0 ] && compgen -G "$dir/*.log" >/dev/null; then
     echo "the demo failed; the end of the agent's log:" >&2
-    tail -n 30 "$dir"/*.log >&2 2>/dev/null || true
+    tail -n 30 "$dir"/*.log >&2 || true
   fi
   rm -rf "$dir"
   exit "$code"
@@ -93,7 +93,12 @@ shown() {
 
 say "What can this machine do? (tolbooth doctor says more)"
 type_out "tolbooth doctor"
-tolbooth doctor --state "$dir" | sed -n '/^MODE/,/^$/p'
+if ! tolbooth doctor --state "$dir" >"$dir/doctor"; then
+  cat "$dir/doctor"
+  echo "this machine cannot run jails yet: the report above says what is missing, and what to do" >&2
+  exit 1
+fi
+sed -n '/^MODE/,/^$/{/./p}' "$dir/doctor"
 
 say "Start an agent. Its bucket is a directory."
 start_agent state-1
