@@ -25,6 +25,9 @@ func attachProc(b *builder) error {
 	if err := b.attach(proc, "/proc", unix.O_DIRECTORY); err != nil {
 		return err
 	}
+	if err := noUserNamespaces(proc); err != nil {
+		return fmt.Errorf("forbid user namespaces: %w", err)
+	}
 	for _, name := range readOnly {
 		if err := protect(proc, name); err != nil {
 			return fmt.Errorf("make /proc/%s read-only: %w", name, err)
@@ -34,6 +37,23 @@ func attachProc(b *builder) error {
 		if err := b.hide(proc, name); err != nil {
 			return fmt.Errorf("hide /proc/%s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// noUserNamespaces lets nobody in the jail make a user namespace, where a program would have every capability again. The filter
+// refuses that as well; the minimal mode has none. The setting is the jail's own and cannot be undone once it is read-only.
+func noUserNamespaces(proc int) error {
+	fd, err := unix.Openat(proc, "sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return nil // a kernel without sysctl
+	}
+	if err != nil {
+		return fmt.Errorf("openat: %w", err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte("0")); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }

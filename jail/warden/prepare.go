@@ -77,7 +77,10 @@ func (w *warden) startInit(hostname string) error {
 	if err != nil {
 		return wire.Fail("cgroup", fmt.Errorf("enter cgroup: %w", err))
 	}
-	w.pid, err = w.clone(hostname, initEnd, launchEnd, dir)
+	err = asOwner(w.uidBase, func() (err error) {
+		w.pid, err = w.clone(hostname, initEnd, launchEnd, dir)
+		return err
+	})
 	if lerr := leave(); lerr != nil && err == nil {
 		err = fmt.Errorf("leave cgroup: %w", lerr)
 	}
