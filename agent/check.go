@@ -51,10 +51,10 @@ func (c *Config) check() error {
 		return wrong("retain", "%s is less than 1s", c.Retain)
 	case strength(c.MinGrade) > strength(c.Backend):
 		return wrong("min_grade", "%q is more than backend %q gives, so no job could run", c.MinGrade, c.Backend)
-	case !c.Network.Pool4.Addr().Is4() || c.Network.Pool4.Bits() > 30:
-		return wrong("network.pool4", "%s is not an IPv4 range of at least a /30", c.Network.Pool4)
-	case !c.Network.Pool6.Addr().Is6() || c.Network.Pool6.Bits() > 96:
-		return wrong("network.pool6", "%s is not an IPv6 range of at least a /96", c.Network.Pool6)
+	case !c.Network.Pool4.Addr().Is4() || c.Network.Pool4.Bits() > maxPool4Bits || c.Network.Pool4 != c.Network.Pool4.Masked():
+		return wrong("network.pool4", "%s is not an IPv4 range of at least a /%d, such as 198.19.0.0/16", c.Network.Pool4, maxPool4Bits)
+	case !c.Network.Pool6.Addr().Is6() || c.Network.Pool6.Addr().Is4In6() || c.Network.Pool6.Bits() > maxPool6Bits || c.Network.Pool6 != c.Network.Pool6.Masked():
+		return wrong("network.pool6", "%s is not an IPv6 range of at least a /%d, such as fd74:6f6c:6c62::/64", c.Network.Pool6, maxPool6Bits)
 	case c.FS.Client != "file":
 		return wrong("filesystem.client", "%q is not supported by this build; supported: file", c.FS.Client)
 	case c.FS.Bucket != "" && !filepath.IsAbs(c.FS.Bucket):
@@ -73,6 +73,9 @@ func (c *Config) check() error {
 	}
 	return c.checkLimits(wrong)
 }
+
+// The longest prefixes that package netns takes: 16 bits of a pool are its own to number links with.
+const maxPool4Bits, maxPool6Bits = 16, 64
 
 // Bounds of what one agent can be asked to hold.
 const (
@@ -110,6 +113,9 @@ func (c *Config) checkLimits(wrong func(string, string, ...any) error) error {
 		most, usual := l.value(&c.Max), l.value(&c.Defaults)
 		if most <= 0 {
 			return wrong("limits.max."+l.name, "must be more than zero")
+		}
+		if l.name == "memory" && most < minMemory {
+			return wrong("limits.max.memory", "%s is less than %s, which no program starts with", c.Max.Memory, api.Quantity(minMemory))
 		}
 		if usual < 0 || usual == 0 && l.name != "cpu" {
 			return wrong("limits.defaults."+l.name, "must be more than zero")

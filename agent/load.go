@@ -177,7 +177,7 @@ func parseInto(field any, text string) (err error) {
 	case *seconds:
 		*f, err = parseSeconds(text)
 	case *netip.Prefix:
-		*f, err = netip.ParsePrefix(text)
+		*f, err = parsePrefix(text)
 	case *[]netip.Prefix:
 		*f, err = parsePrefixes(text)
 	default:
@@ -200,10 +200,18 @@ func parseSeconds(text string) (seconds, error) {
 	return seconds(d), nil
 }
 
+func parsePrefix(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%.64q is not an address range such as 10.96.0.0/12", text)
+	}
+	return p, nil
+}
+
 func parsePrefixes(text string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for part := range strings.SplitSeq(text, ",") {
-		p, err := netip.ParsePrefix(strings.TrimSpace(part))
+		p, err := parsePrefix(strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}

@@ -35,10 +35,14 @@ func (t *trees) open(ctx context.Context, w *work, p *place) (*cowfs.Tree, error
 	if p.tree != nil {
 		return p.tree, p.tree.Assign(w.ID)
 	}
-	return t.fs.Create(ctx, cowfs.CreateOptions{
+	ct, err := t.fs.Create(ctx, cowfs.CreateOptions{
 		ID: w.ID, Slot: p.slot, IDBase: p.base(), Workspace: w.Workspace, Wait: true,
 		MaxBytes: w.Limits.Disk.Value, MaxFiles: w.Limits.Inodes.Value,
 	})
+	if errors.Is(err, cowfs.ErrTooLarge) {
+		return nil, fmt.Errorf("%w; what a workspace holds counts against limits.disk and limits.inodes, so ask for more of them", err)
+	}
+	return ct, err
 }
 
 func (t *trees) fill(ct *cowfs.Tree, w *work) error {

@@ -95,10 +95,15 @@ func (t *tool) app() *cli.App {
 
 func (t *tool) agentCommand() *cli.Command {
 	return &cli.Command{
-		Name:   "agent",
-		Usage:  "run the node agent in the foreground",
-		Flags:  t.AgentFlags,
-		Action: t.RunAgent,
+		Name:  "agent",
+		Usage: "run the node agent in the foreground",
+		Flags: t.AgentFlags,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("agent takes no argument %q; every setting is a flag, see tolbooth agent --help", c.Args().First())
+			}
+			return t.RunAgent(c)
+		},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 )
@@ -93,6 +94,17 @@ func TestWrongUsage(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, tc.want) || stdout != "" {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q, want %q", tc.args, code, stdout, stderr, tc.want)
 		}
+	}
+}
+
+// TestAgentArguments: a word behind agent, a flag without its dashes perhaps, is not passed over.
+func TestAgentArguments(t *testing.T) {
+	var stderr strings.Builder
+	code := Main(t.Context(), []string{"tolbooth", "agent", "state=/x"}, Options{
+		Stdout: io.Discard, Stderr: &stderr, RunAgent: func(*cli.Context) error { return nil },
+	})
+	if code != exitUsage || !strings.Contains(stderr.String(), `"state=/x"`) {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
 	}
 }
 
