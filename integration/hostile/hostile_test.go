@@ -34,25 +34,38 @@ type attack struct {
 }
 
 var attacks = []attack{
+	{id: "A1", file: "a01_path_race.py", held: 2},
 	{id: "A7", file: "testdata/a07_i386.c", held: 1},
 	{id: "A10", file: "a10_io_uring.py", held: 3, rules: []string{"syscall.io_uring_setup"}},
 	{id: "A11", file: "a11_userns.py", held: 11, rules: []string{"syscall.unshare"}},
+	{id: "A12", file: "a12_fallbacks.py", held: 14},
+	{id: "A13", file: "a13_tty.py", held: 12, rules: []string{"syscall.tiocsti", "syscall.tioclinux"}},
 	{id: "A15", file: "a15_listener.py", held: 7, rules: []string{"syscall.seccomp_listener"}},
 	{id: "A16", file: "a16_ptrace.py", held: 9, rules: []string{"syscall.ptrace"}},
 	{id: "A17", file: "a17_memory.py", held: 17, rules: []string{"syscall.process_vm_readv", "syscall.pidfd_getfd"}},
+	{id: "A18", file: "a18_signals.py", held: 22},
+	{id: "A21", file: "a21_privilege.py", held: 13},
 	{id: "B2", file: "b02_descriptors.py", held: 3},
+	{id: "B3", file: "b03_self_exe.py", held: 11},
 	{id: "B5", file: "b05_mount.py", held: 16, rules: []string{"syscall.mount", "syscall.open_tree", "syscall.fsopen"}},
 	{id: "B8", file: "b08_devices.py", held: 33},
+	{id: "B7", file: "b07_knobs.py", held: 29},
+	{id: "B9", file: "b09_handles.py", held: 4, rules: []string{"syscall.open_by_handle_at"}},
 	{id: "C", file: "c_surface.py", held: 110, rules: []string{"syscall.bpf", "syscall.keyctl", "syscall.socket_family", "syscall.socket_raw"}},
 	{id: "E1", file: "e01_fork_bomb.py", outcome: api.OutcomePidsLimit, limit: "pids", within: 10 * time.Second},
 	{id: "E2", file: "e02_memory.py", outcome: api.OutcomeMemoryLimit, limit: "memory", within: 10 * time.Second},
 	{id: "E4", file: "e04_output.py", outcome: api.OutcomeOutputLimit, limit: "output", within: 10 * time.Second},
 	{id: "E7", file: "e07_daemon.py", held: 1, within: 3 * time.Second},
+	{id: "E8", file: "e08_stopped.py", held: 1, outcome: api.OutcomeWallLimit, limit: "wall", limits: api.Limits{Wall: api.Duration(2 * harness.Slow)}, within: 6 * time.Second},
+	{id: "E9", file: "e09_zombies.py", held: 1},
+	{id: "E16", file: "e16_deleted.py", outcome: api.OutcomeDiskLimit, limit: "disk", limits: api.Limits{Disk: 40 << 20}, within: 10 * time.Second},
+	{id: "E16", file: "e16_moved.py", outcome: api.OutcomeDiskLimit, limit: "disk", limits: api.Limits{Disk: 40 << 20}, within: 30 * time.Second},
+	{id: "F1", file: "f01_secrets.py", held: 2},
 }
 
 // TestAttacks runs every program in a syd jail with the default policy and asks the oracle after each.
 func TestAttacks(t *testing.T) {
-	a := harness.Start(t, harness.Options{})
+	a := harness.Start(t, harness.Options{Env: map[string]string{"AGENT_SECRET": "agent-secret-planted"}})
 	o := newOracle(t, a)
 	for _, at := range attacks {
 		t.Run(at.id+"_"+strings.TrimSuffix(path.Base(at.file), ".py"), func(t *testing.T) {
