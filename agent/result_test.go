@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
 
@@ -47,5 +50,16 @@ func TestOverfilled(t *testing.T) {
 				t.Errorf("denial %+v, fix %s", d, d.Fix)
 			}
 		})
+	}
+}
+
+func TestNameLimits(t *testing.T) {
+	err := nameLimits(fmt.Errorf("restore: %w: 4 entries", snapshot.ErrTooLarge))
+	if !errors.Is(err, snapshot.ErrTooLarge) || !strings.Contains(err.Error(), "limits.disk") {
+		t.Error(err)
+	}
+	other := errors.New("other")
+	if nameLimits(nil) != nil || nameLimits(other) != other {
+		t.Error("an error of another kind was changed")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tolbooth-dev/tolbooth/cowfs"
+	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
 )
 
 // Jail ids of the user's program; the skeleton's passwd names them.
@@ -39,10 +40,15 @@ func (t *trees) open(ctx context.Context, w *work, p *place) (*cowfs.Tree, error
 		ID: w.ID, Slot: p.slot, IDBase: p.base(), Workspace: w.Workspace, Wait: true,
 		MaxBytes: w.Limits.Disk.Value, MaxFiles: w.Limits.Inodes.Value,
 	})
-	if errors.Is(err, cowfs.ErrTooLarge) {
-		return nil, fmt.Errorf("%w; what a workspace holds counts against limits.disk and limits.inodes, so ask for more of them", err)
+	return ct, nameLimits(err)
+}
+
+// nameLimits says which fields of the request a workspace was too large for.
+func nameLimits(err error) error {
+	if !errors.Is(err, snapshot.ErrTooLarge) {
+		return err
 	}
-	return ct, err
+	return fmt.Errorf("%w; what a workspace holds counts against limits.disk and limits.inodes, so ask for more of them", err)
 }
 
 func (t *trees) fill(ct *cowfs.Tree, w *work) error {
