@@ -66,7 +66,7 @@ test-root: $(TEST_JAIL) ## each package against this machine's kernel (root)
 	@$(ROOT_ENV) $(SUM) run -name root -- -p 1 -timeout 15m $(AS_ROOT) $(ROOT_PKGS)
 
 test-integration: build $(TEST_JAIL) ## a real agent through its socket: programs, attacks, limits, workspaces (root)
-	@$(ROOT_ENV) TOLBOOTH_BIN=$(CURDIR)/bin $(SUM) run -name integration -- -p 1 -timeout 40m $(AS_ROOT) $(SOCKET_PKGS)
+	@$(ROOT_ENV) TOLBOOTH_BIN=$(CURDIR)/bin $(SUM) run -name integration -- -p 1 -parallel 4 -timeout 40m $(AS_ROOT) $(SOCKET_PKGS)
 
 test-vm: ## root and socket tests on a stock Debian kernel in QEMU (KERNEL=6.1; no KVM needed)
 	@KERNEL=$(KERNEL) $(SUM) vm -name vm -- integration/vm/run.sh

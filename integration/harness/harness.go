@@ -150,11 +150,11 @@ func (a *Agent) logEnd() string {
 // Run posts a job and returns its result; an error of the API fails the test.
 func (a *Agent) Run(req api.JobRequest) *api.Result {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*Slow)
+	ctx, cancel := context.WithTimeout(context.Background(), 660*Slow)
 	defer cancel()
 	job, err := a.Client.Run(ctx, req)
 	if err != nil {
-		a.t.Fatalf("run %v: %v\n%s", req.Command, err, a.Log())
+		a.t.Fatalf("run %v: %v\n%s", req.Command, err, a.logEnd())
 	}
 	if job.Result == nil {
 		a.t.Fatalf("run %v: job %s has no result in state %s", req.Command, job.ID, job.State)
