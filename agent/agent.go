@@ -84,7 +84,11 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	if err := server.Listen(); err != nil {
 		return err
 	}
-	log.Info("ready", "instance", instance, keyMode, string(cfg.Backend), "state", cfg.State)
+	what := "ready"
+	if n.broken != nil {
+		what = "serving, but no job can run"
+	}
+	log.Info(what, "instance", instance, keyMode, string(cfg.Backend), "state", cfg.State)
 	return server.Run(signals)
 }
 

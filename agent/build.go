@@ -114,7 +114,9 @@ func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error)
 		// they are used again.
 		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,
 	}
-	b.pool.start(o.Prepared)
+	if err := b.pool.start(ctx, o.Prepared); err != nil {
+		return nil, fmt.Errorf("make a first jail: %w", err)
+	}
 	b.back.Push("discard the prepared places", b.pool.Close)
 	b.back.Push("wait for what finished jobs still hold", func() error { b.undoing.Wait(); return nil })
 
@@ -137,13 +139,12 @@ func (b *built) openNetwork(o parts) error {
 	if err := links.Sweep(); err != nil {
 		return fmt.Errorf("clear away an earlier agent's links: %w", err)
 	}
+	closed := append(links.Pools(), o.Internal...) // to every job, beside the node's own addresses
 	own, err := links.NodePrefixes()
 	if err != nil {
 		return err
 	}
-	egress, err := bpf.Load(bpf.Options{
-		Cgroup: b.cgroups.Group().Unified, Node: append(own, o.Internal...), Slots: maxSlots,
-	})
+	egress, err := bpf.Load(bpf.Options{Cgroup: b.cgroups.Group().Unified, Node: append(own, closed...), Slots: maxSlots})
 	if err != nil && o.Mode == jail.Syd {
 		return fmt.Errorf("load the egress control: %w", err)
 	}
@@ -157,7 +158,26 @@ func (b *built) openNetwork(o parts) error {
 	}
 	b.back.Push("unload the egress control", egress.Close)
 	b.spine.nets, b.egress = newNets(egress, links), true
-	return nil
+	return b.followAddresses(links, egress, closed)
+}
+
+// followAddresses keeps the node's own addresses closed to jobs when they change.
+func (b *built) followAddresses(links *netns.Manager, egress *bpf.Egress, closed []netip.Prefix) error {
+	done := make(chan struct{})
+	b.back.Push("stop following the node's addresses", func() error { close(done); return nil })
+	update := func() error {
+		own, err := links.NodePrefixes()
+		if err != nil {
+			return err
+		}
+		return egress.SetNode(append(own, closed...))
+	}
+	err := links.WatchAddresses(done, func() {
+		if err := update(); err != nil {
+			b.faults.add("node addresses", err)
+		}
+	})
+	return errors.Join(err, update()) // once more: an address may have come before anyone listened
 }
 
 // ready are the places that wait for a job.

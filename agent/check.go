@@ -84,7 +84,17 @@ const (
 )
 
 func (c *Config) checkListener(wrong func(string, string, ...any) error) error {
-	if c.Listen == "" {
+	switch {
+	case c.Token != "" && len(c.Token) < minToken:
+		return wrong("token", "has %d characters; at least %d are needed", len(c.Token), minToken)
+	case c.Listen != "":
+	case c.TLSCert != "":
+		return wrong("tls_cert", "has no effect without listen")
+	case c.TLSKey != "":
+		return wrong("tls_key", "has no effect without listen")
+	case c.TLSClientCA != "":
+		return wrong("tls_client_ca", "has no effect without listen")
+	default:
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -93,8 +103,6 @@ func (c *Config) checkListener(wrong func(string, string, ...any) error) error {
 	switch {
 	case c.Token == "":
 		return wrong("token", "the TCP listener (listen = %s) needs a token of at least %d characters; without one, only the unix socket can be served", c.Listen, minToken)
-	case len(c.Token) < minToken:
-		return wrong("token", "has %d characters; at least %d are needed", len(c.Token), minToken)
 	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return wrong("token", "has characters that an HTTP header cannot carry (blanks, control characters, non-ASCII)")
 	case c.TLSCert == "" && c.TLSKey != "":

@@ -100,6 +100,10 @@ func filePath(field, p string) (string, error) {
 		return "", refuse(api.ClassUnsupported, field, "%s lies in %s, which base \"host\" shares with the node, read-only", quoted(p), dir).
 			hint("put the file into the workspace and set PATH, LD_LIBRARY_PATH or PYTHONPATH")
 	}
+	if underAny(full, workspaceDir, "/var/tmp") == "" {
+		return "", refuse(api.ClassUnsupported, field, "%s lies where a job may not write: it may in %s and /var/tmp", quoted(p), workspaceDir).
+			hint("put the file into the workspace")
+	}
 	return full, nil
 }
 

@@ -72,7 +72,7 @@ func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error
 			return nil, err
 		}
 	}
-	job := bpf.Job{Slot: p.slot, Policy: id}
+	job := bpf.Job{Slot: p.slot, Policy: id, OnNode: w.hostNetwork()}
 	if x.link != nil {
 		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
 	}

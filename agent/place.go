@@ -89,14 +89,24 @@ type places struct {
 	next  uint32          // guarded by mu
 }
 
-// start makes places ahead of time: n of them are kept ready.
-func (ps *places) start(n int) {
-	ctx, stop := context.WithCancel(context.Background())
-	ps.ready, ps.want, ps.stop, ps.inUse = make(chan *place, n), make(chan struct{}, n), stop, map[uint32]bool{}
-	for range n {
+// start makes a first place here and now, so that a node that cannot make any says so, and from then on keeps n ready.
+func (ps *places) start(ctx context.Context, n int) error {
+	ps.inUse, ps.ready, ps.want = map[uint32]bool{}, make(chan *place, n), make(chan struct{}, n)
+	first, err := ps.makeAhead(ctx)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		ps.stop = func() {}
+		return first.Release()
+	}
+	ps.ready <- first
+	for range n - 1 {
 		ps.want <- struct{}{}
 	}
+	ctx, ps.stop = context.WithCancel(context.WithoutCancel(ctx))
 	ps.wg.Go(func() { ps.keepReady(ctx) })
+	return nil
 }
 
 // keepReady makes a place for each token. A failure is reported and tried again, slower each time.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
@@ -191,8 +192,11 @@ func (r *outcome) flush(s *spine, t tree, w *work) {
 		return
 	}
 	s.faults.add("flush", err)
-	r.problem(fmt.Errorf("the workspace %q was not flushed: %w; its files stay on this node and are flushed as soon as that works",
-		w.Workspace, errors.Join(err, t.Park(err))))
+	later := "its files stay on this node and are flushed as soon as that works"
+	if errors.Is(err, cowfs.ErrConflict) {
+		later = "another agent flushed it while this job ran, and its work was kept; this job's files stay on this node, in parked/ of the agent's state directory, until an operator decides"
+	}
+	r.problem(fmt.Errorf("the workspace %q was not flushed: %w; %s", w.Workspace, errors.Join(err, t.Park(err)), later))
 }
 
 // printed takes what the command printed, and the refused calls, from the spool.

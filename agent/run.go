@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -92,7 +93,13 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 func (s *spine) await(ctx context.Context, w *work, proc running, t tree, g group) jail.Exit {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
-	stop := context.AfterFunc(ctx, func() { proc.Cancel(jail.CauseCancelled) })
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errStopped) {
+			proc.Kill(jail.CauseCancelled)
+			return
+		}
+		proc.Cancel(jail.CauseCancelled)
+	})
 	defer stop()
 	go watchDisk(watch, w.Limits, t, g, func() { proc.Cancel(jail.CauseDisk) })
 

@@ -98,6 +98,8 @@ func (p fakeRunning) Cancel(c jail.Cause) {
 	close(p.hold)
 }
 
+func (p fakeRunning) Kill(c jail.Cause) { p.step("at once"); p.Cancel(c) }
+
 func (p fakeRunning) Wait(context.Context) (jail.Exit, error) {
 	if p.hold != nil {
 		<-p.hold
@@ -238,5 +240,15 @@ func TestLimitDenialFix(t *testing.T) {
 		if string(d.Fix) != c.fix || d.Why == "" || d.Layer != "limit" {
 			t.Errorf("%s: %s", c.name, fmt.Sprintf("%+v fix %s", d, d.Fix))
 		}
+	}
+}
+
+// TestRunStoppedAtOnce: an agent that was told to stop at once gives jobs no grace.
+func TestRunStoppedAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f := &faked{hold: make(chan struct{})}
+	time.AfterFunc(20*time.Millisecond, func() { cancel(errStopped) })
+	if res, _ := f.run(ctx, t); !slices.Contains(f.log(), "at once") || res.Outcome != api.OutcomeCancelled {
+		t.Errorf("did %v, outcome %s", f.log(), res.Outcome)
 	}
 }

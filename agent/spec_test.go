@@ -200,7 +200,7 @@ func TestGrades(t *testing.T) {
 func TestWorkIsComplete(t *testing.T) {
 	w, err := testRules(nil).admit(request(`{
 		"language":"python","code":"print(1)","cwd":"sub","env":{"A":"ü","PATH":"/x"},"limits":{"cpus":1.5,"memory":"1G"},
-		"files":[{"path":"data/in.csv","content":"YSxiCg==","encoding":"base64","mode":"0755"},{"path":"/etc/motd","content":"hi"}],
+		"files":[{"path":"data/in.csv","content":"YSxiCg==","encoding":"base64","mode":"0755"},{"path":"/var/tmp/motd","content":"hi"}],
 		"network":{"mode":"allow","allow":["10.1.2.0/24:5432/tcp","[fd00::1]:53/udp","192.0.2.1"],"deny":["169.254.0.0/16"]}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestWorkIsComplete(t *testing.T) {
 		t.Error(w.Env)
 	}
 	if len(w.Files) != 3 || w.Files[0].Path != "/workspace/data/in.csv" || string(w.Files[0].Data) != "a,b\n" || w.Files[0].Mode != 0o755 || w.Files[0].Scratch ||
-		w.Files[1].Path != "/etc/motd" || w.Files[1].Mode != 0o644 || !w.Files[2].Scratch || string(w.Files[2].Data) != "print(1)" {
+		w.Files[1].Path != "/var/tmp/motd" || w.Files[1].Mode != 0o644 || !w.Files[2].Scratch || string(w.Files[2].Data) != "print(1)" {
 		t.Errorf("%+v", w.Files)
 	}
 	if w.Limits.Memory.Value != 1_000_000_000 || w.Limits.CPUs.Value != 1.5 {
@@ -237,10 +237,10 @@ func TestWorkIsComplete(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	ls := testRules(nil).languages
 	for name, want := range map[string]string{
-		"python": "python3 /w/tolbooth-main.py", "javascript": "node /w/tolbooth-main.js",
-		"typescript": "node --experimental-strip-types /w/tolbooth-main.ts", "c": "sh -c " + compiled + " sh clang /w/tolbooth-main.c",
+		"python": "python3 /workspace/w/tolbooth-main.py", "javascript": "node /workspace/w/tolbooth-main.js",
+		"typescript": "node --experimental-strip-types /workspace/w/tolbooth-main.ts", "c": "sh -c " + compiled + " sh clang /workspace/w/tolbooth-main.c",
 	} {
-		command, _, _, err := ls.code(name, "x", "/w")
+		command, _, _, err := ls.code(name, "x", "/workspace/w")
 		if err != nil || strings.Join(command, " ") != want {
 			t.Errorf("%s: %v %v", name, command, err)
 		}

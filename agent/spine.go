@@ -94,6 +94,7 @@ type cell interface {
 type running interface {
 	Signal(syscall.Signal) error
 	Cancel(jail.Cause)
+	Kill(jail.Cause)
 	Wait(ctx context.Context) (jail.Exit, error)
 }
 

@@ -44,6 +44,9 @@ func (p *Process) Cancel(cause Cause) {
 	_ = p.tell(m)
 }
 
+// Kill ends the run with a cause, and asks nobody.
+func (p *Process) Kill(cause Cause) { _ = p.tell(&wire.Cancel{Cause: cause}) }
+
 func (p *Process) tell(m wire.Message) error {
 	err := p.warden.conn.Send(m)
 	select {
