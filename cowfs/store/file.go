@@ -93,8 +93,24 @@ func (f *File) Get(_ context.Context, key string, limit int64) ([]byte, Info, er
 	return data, Info{Key: key, Size: int64(len(data)), Version: hashVersion(data)}, nil
 }
 
+// open opens an object. What is no regular file is none, and is not waited for: a fifo opened plainly blocks for good.
+func (f *File) open(key string) (*os.File, error) {
+	file, err := f.root.OpenFile(key, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is no regular file but %s", info.Mode().Type())
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
 func (f *File) read(key string, limit int64) ([]byte, error) {
-	file, err := f.root.Open(key)
+	file, err := f.open(key)
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -114,7 +130,7 @@ func (f *File) GetRange(_ context.Context, key string, off, n int64) ([]byte, er
 	if err := CheckKey(key); err != nil {
 		return nil, err
 	}
-	file, err := f.root.Open(key)
+	file, err := f.open(key)
 	if err != nil {
 		return nil, fmt.Errorf("get range of %s: %w", key, missing(err))
 	}
@@ -251,7 +267,7 @@ func (f *File) Stat(_ context.Context, key string) (Info, error) {
 	if err := CheckKey(key); err != nil {
 		return Info{}, err
 	}
-	file, err := f.root.Open(key)
+	file, err := f.open(key)
 	if err != nil {
 		return Info{}, fmt.Errorf("stat %s: %w", key, missing(err))
 	}
@@ -356,7 +372,7 @@ func (f *File) remove(key string) error {
 
 // match checks the version of an object. Precondition: the bucket is locked.
 func (f *File) match(key string, v Version) error {
-	file, err := f.root.Open(key)
+	file, err := f.open(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrPrecondition
 	}

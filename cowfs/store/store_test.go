@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,5 +71,21 @@ func TestFileLeavesNoTemporaryFilesAndRemovesOldOnes(t *testing.T) {
 	}
 	if _, err := os.Stat(young); err != nil {
 		t.Error("a fresh temporary file of another agent was removed")
+	}
+}
+
+// TestFileWaitsForNothing: whoever can write into the bucket's directory can put a fifo there.
+func TestFileWaitsForNothing(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := syscall.Mkfifo(filepath.Join(dir, "head"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Get(t.Context(), "head", 100); err == nil || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("get of a fifo: %v", err)
 	}
 }
