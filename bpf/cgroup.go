@@ -15,6 +15,7 @@ type Job struct {
 	Policy uint32
 	Addr4  netip.Addr // zero: none
 	Addr6  netip.Addr
+	OnNode bool // it has no network namespace of its own, so that loopback is the node's and judged like any address
 }
 
 // CgroupID is the kernel's id of a cgroup v2 directory: its inode number.
@@ -47,6 +48,9 @@ func (e *Egress) BindCgroup(j Job) error {
 		}
 	}
 	entry := egressBinding{Policy: j.Policy, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6)}
+	if j.OnNode {
+		entry.OnNode = 1
+	}
 	if err := e.objects.TbCgroups.Put(j.Cgroup, entry); err != nil {
 		return fmt.Errorf("bind control group: %w", err)
 	}

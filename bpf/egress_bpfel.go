@@ -24,6 +24,7 @@ type egressBinding struct {
 	Slot   uint32
 	Addr4  egressAddr
 	Addr6  egressAddr
+	OnNode uint32
 }
 
 type egressEvent struct {

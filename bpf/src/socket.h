@@ -19,16 +19,16 @@ static __noinline int judge_socket(struct bpf_sock_addr *ctx, const struct addr 
 	struct event e = {.addr = *a, .cgroup = cgroup, .slot = ~0U, .hook = hook};
 	struct binding *job;
 
-	if (is_loopback(a))
+	job = bpf_map_lookup_elem(&tb_cgroups, &cgroup);
+	if (is_loopback(a) && !(job && job->on_node))
 		return 1;
 	e.proto = ctx->protocol;
 	e.port = e.proto == IPPROTO_TCP || e.proto == IPPROTO_UDP ? bpf_ntohs(ctx->user_port) : 0;
 	e.family = a->w[0] == 0 && a->w[1] == 0 && a->w[2] == bpf_htonl(0xffff) ? AF_INET : AF_INET6;
-	job = bpf_map_lookup_elem(&tb_cgroups, &cgroup);
 	if (job) {
 		e.slot = job->slot;
 		e.policy = job->policy;
-		if (addr_equal(a, &job->addr4) || addr_equal(a, &job->addr6))
+		if (!job->on_node && (addr_equal(a, &job->addr4) || addr_equal(a, &job->addr6)))
 			return 1;
 	}
 	// An unknown group has policy 0, which is never in the map: refused as "no network".

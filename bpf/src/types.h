@@ -81,6 +81,7 @@ struct binding {
 	__u32 slot;
 	struct addr addr4;
 	struct addr addr6;
+	__u32 on_node; // no network namespace of its own: loopback is the node's
 };
 
 struct veth {

@@ -3,6 +3,8 @@ package hostile
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -80,5 +82,27 @@ func TestMinimalMakesNoUserNamespaces(t *testing.T) {
 	res := a.Run(api.JobRequest{Command: []string{"unshare", "--user", "true"}, Jail: "minimal"})
 	if res.Outcome != api.OutcomeExit || !strings.Contains(res.Stderr, "No space left on device") { // ENOSPC: over the maximum
 		t.Errorf("outcome %s %q", res.Outcome, res.Stderr)
+	}
+}
+
+// TestNodeLoopback: a job without a network namespace of its own reaches nothing that listens on the node's loopback
+// (kubelet, agents), in whatever form it writes the address.
+func TestNodeLoopback(t *testing.T) {
+	a := harness.Start(t, harness.Options{})
+	var l net.Listener
+	err := harness.InNetns(a.Netns(), func() (err error) { l, err = net.Listen("tcp", ":0"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	res := a.Run(api.JobRequest{
+		Jail: "minimal", Network: api.Network{Mode: "open"}, Language: "python",
+		Code: fmt.Sprintf(`import errno, socket
+for a in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"):
+    s = socket.socket(socket.AF_INET6 if ":" in a else socket.AF_INET)
+    print(a, errno.errorcode.get(s.connect_ex((a, %d)), "connected"))`, l.Addr().(*net.TCPAddr).Port),
+	})
+	if res.Outcome != api.OutcomeOK || strings.Count(res.Stdout, " EPERM\n") != 7 {
+		t.Errorf("%s\n%s%s", res.Outcome, res.Stdout, res.Stderr)
 	}
 }
