@@ -57,7 +57,7 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	}
 
 	ctx := context.Background()
-	n := &node{cfg: &cfg, found: probe.Run(ctx, probe.Options{StateDir: cfg.State})}
+	n := &node{cfg: &cfg}
 	built, err := build(ctx, parts{
 		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
 		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
@@ -70,6 +70,8 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 		back.Push("take the node's side down", built.Close)
 	}
 	n.built = built
+	// After the parts, so that what they needed is not tried twice.
+	n.found = probe.Run(ctx, probe.Options{StateDir: cfg.State, Egress: built.egressHook()})
 
 	server, err := newServer(cfg, serverParts{
 		Runner: n, Report: n.report, Words: n.words, Fault: n.fault, Programs: n.found.Languages, Log: log,

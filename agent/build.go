@@ -49,7 +49,8 @@ type built struct {
 	cgroups   *cgroup.Parent
 	pool      *places
 	problems  []nodeProblem
-	reclaimed int64 // leftovers of an earlier agent
+	hook      string // of the egress programs on veths; empty: there are none
+	reclaimed int64  // leftovers of an earlier agent
 	back      undo.Stack
 }
 
@@ -157,7 +158,7 @@ func (b *built) openNetwork(o parts) error {
 		return nil
 	}
 	b.back.Push("unload the egress control", egress.Close)
-	b.spine.nets, b.egress = newNets(egress, links), true
+	b.spine.nets, b.egress, b.hook = newNets(egress, links), true, string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 
@@ -178,6 +179,14 @@ func (b *built) followAddresses(links *netns.Manager, egress *bpf.Egress, closed
 		}
 	})
 	return errors.Join(err, update()) // once more: an address may have come before anyone listened
+}
+
+// egressHook is where the egress programs sit; empty when they are not loaded.
+func (b *built) egressHook() string {
+	if b == nil {
+		return ""
+	}
+	return b.hook
 }
 
 // ready are the places that wait for a job.

@@ -25,11 +25,18 @@ func egressLayers(index int) []Layer {
 	if err != nil {
 		return both(errors.Join(err, os.Remove(dir)).Error(), bpfFix(err))
 	}
-	layers := []Layer{ok("connect-hooks", "a refused connect answers EPERM at once"), packetLayer(e, index)}
+	layers := []Layer{loadedEgress("")[0], packetLayer(e, index)} // Load attached the socket hooks
 	if err := errors.Join(e.Detach(), e.Close(), os.Remove(dir)); err != nil {
 		return both(err.Error(), bpfFix(err))
 	}
 	return layers
+}
+
+// loadedEgress are the layers of programs that are in place.
+func loadedEgress(hook string) []Layer {
+	return []Layer{
+		ok("connect-hooks", "a refused connect answers EPERM at once"), ok("ebpf-egress", fmt.Sprintf("by %s on each veth", hook)),
+	}
 }
 
 func packetLayer(e *bpf.Egress, index int) Layer {
@@ -39,7 +46,7 @@ func packetLayer(e *bpf.Egress, index int) Layer {
 	if err := bind(e, index); err != nil {
 		return missing("ebpf-egress", err.Error(), bpfFix(err))
 	}
-	return ok("ebpf-egress", fmt.Sprintf("by %s on each veth", e.Hook()))
+	return loadedEgress(string(e.Hook()))[1]
 }
 
 func bind(e *bpf.Egress, index int) error {

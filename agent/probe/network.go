@@ -12,14 +12,19 @@ import (
 
 // networkLayers build a small network in a namespace of its own, which ends with the thread that made it, and with it
 // everything in it.
-func networkLayers() []Layer {
+func networkLayers(egress string) []Layer {
 	var layers []Layer
 	err := inThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("unshare (CLONE_NEWNET): %w", err)
 		}
 		veth, index := vethLayer()
-		layers = append(egressLayers(index), veth, masqueradeLayer())
+		if egress != "" {
+			layers = loadedEgress(egress)
+		} else {
+			layers = egressLayers(index)
+		}
+		layers = append(layers, veth, masqueradeLayer())
 		return nil
 	})
 	if err == nil {

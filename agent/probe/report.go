@@ -32,6 +32,10 @@ type Layer struct {
 // Options say what to look at.
 type Options struct {
 	StateDir string // where the agent keeps its state; it, or its nearest parent that exists, is tried
+
+	// Egress is the hook by which the caller has its egress programs on veths, when it has them loaded already; empty: they
+	// are loaded and attached here, which is most of what a probe costs.
+	Egress string
 }
 
 // Run probes this machine.
@@ -49,7 +53,7 @@ func Run(ctx context.Context, o Options) Report {
 	r.add(cgroup)
 	r.add(birthLayer())
 	r.add(mountLayer(), overlayLayer(o.StateDir), openat2Layer(), pidfdLayer())
-	r.add(networkLayers()...)
+	r.add(networkLayers(o.Egress)...)
 	r.add(forwardLayer(), landlockLayer(), quotaLayer(), filesLayer())
 
 	r.Modes = modes(r.Layers)
