@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -19,6 +20,11 @@ func decodeJSON(body []byte, into any) error {
 	if len(body) == 0 {
 		return refuse(api.ClassInvalid, "", "the body is empty; a JSON object is needed")
 	}
+	if len(body) > bigBody {
+		if err := boundTokens(body); err != nil {
+			return err
+		}
+	}
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
@@ -34,6 +40,25 @@ func decodeJSON(body []byte, into any) error {
 		return describe(semantic)
 	}
 	return refuse(api.ClassInvalid, "", "the body cannot be read: %.200s", err)
+}
+
+// A small JSON value takes some twenty times its text once it is decoded, so a large body may not consist of small values: a
+// request of maxFiles files with every field has under 110,000 tokens.
+const (
+	bigBody   = 1 << 20
+	maxTokens = 250_000
+)
+
+// boundTokens refuses a body of too many values before any of it is decoded.
+func boundTokens(body []byte) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for range maxTokens {
+		if _, err := d.ReadToken(); err != nil {
+			return nil // its end, or an error that decoding words with the field
+		}
+	}
+	return refuse(api.ClassTooLarge, "", "the body consists of more than %d values", maxTokens).
+		hint("send many files as one archive, and unpack it in the job")
 }
 
 func describe(e *json.SemanticError) *problem {

@@ -275,3 +275,17 @@ func TestDecodeWords(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestManySmallValues: a body that would take many times its size when decoded is refused before it is.
+func TestManySmallValues(t *testing.T) {
+	many := `{"command":["x"],"files":[` + strings.Repeat(`{"path":"a"},`, 200_000) + `{"path":"a"}]}`
+	p, ok := errors.AsType[*problem](decodeJSON([]byte(many), &api.JobRequest{}))
+	if !ok || p.Class != "too_large" {
+		t.Errorf("%v", p)
+	}
+	var few api.JobRequest
+	one := `{"command":["x"],"files":[{"path":"a","content":"` + strings.Repeat("1,2,3\\n", 1<<20) + `"}]}`
+	if err := decodeJSON([]byte(one), &few); err != nil || len(few.Files) != 1 {
+		t.Error(err)
+	}
+}
