@@ -55,7 +55,7 @@ func runVM(dir, name, logs string, args []string) error {
 	waitErr := errors.Join(lines.Err(), cmd.Wait())
 	for _, pkg := range packages {
 		if err := readLog(filepath.Join(logs, strings.ReplaceAll(pkg, "/", "-")+".log"), pkg, &res); err != nil {
-			return err
+			waitErr = errors.Join(waitErr, err) // the guest was ended before it could keep its logs
 		}
 	}
 	// What no test's line says: it broke off, a leak check failed, a log and the counts differ.
