@@ -23,7 +23,8 @@ selected() { # the packages asked for, in the order of the list
 
 # Tests of one package need the jail's binary at most, and not an agent that builds.
 CGO_ENABLED=0 nice go build -trimpath -o "$stage/bin/tolbooth-jail" ./jail/cmd/tolbooth-jail
-if selected "$@" | grep -q '^./integration/[^v]'; then
+CGO_ENABLED=0 nice go build -trimpath -o "$stage/bin/tolbooth-container" ./deploy/container
+if selected "$@" | grep -q -e '^./integration/[^v]' -e '/container$'; then
   # It links libseccomp dynamically, as tests that import jail/filter do: the guest is the same Debian with libseccomp2.
   nice go build -trimpath -o "$stage/bin/tolbooth" ./agent/cmd/tolbooth
 fi
