@@ -116,11 +116,12 @@ func TestVM(t *testing.T) {
 	}
 	const head = "echo '=== ./jail/cgroup'; "
 	for script, fails := range map[string]bool{
-		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":         false,
-		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'; exit 1": true,
-		head + "echo 'VM 6.1: 1 passed, 1 failed, 1 skipped (6.1.0, 9 s)'":         true,
-		head + "echo 'VM 6.1: 7 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":         true,
-		"echo 'VM 6.1: 0 passed, 0 failed, 0 skipped (6.1.0, 9 s)'":                true,
+		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":                                                                      false,
+		head + "echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (6.1.0, 9 s)'; exit 1":                                                              true,
+		"echo '2| === ./jail/cgroup'; echo '2| VM 6.1: 7 passed, 0 failed, 0 skipped'; echo 'VM 6.1: 1 passed, 0 failed, 1 skipped (2 guests)'": false,
+		head + "echo 'VM 6.1: 1 passed, 1 failed, 1 skipped (6.1.0, 9 s)'":                                                                      true,
+		head + "echo 'VM 6.1: 7 passed, 0 failed, 1 skipped (6.1.0, 9 s)'":                                                                      true,
+		"echo 'VM 6.1: 0 passed, 0 failed, 0 skipped (6.1.0, 9 s)'":                                                                             true,
 		"echo all good":             true,
 		"echo '=== ./jail/missing'": true,
 	} {

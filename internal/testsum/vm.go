@@ -17,7 +17,7 @@ const module = "github.com/tolbooth-dev/tolbooth"
 
 var (
 	countRule   = regexp.MustCompile(`^VM .*: (\d+) passed, (\d+) failed, (\d+) skipped`)
-	packageRule = regexp.MustCompile(`^=== (\./\S+)$`)
+	packageRule = regexp.MustCompile(`^(?:\d+\| )?=== (\./\S+)$`) // guests that divide the packages have a number
 	testRule    = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
 )
 
