@@ -16,8 +16,8 @@ type Capability struct {
 }
 
 // wanted are the capabilities that the agent uses, and what for. Each required one was left out in turn on a node, and
-// jobs failed. KILL and SETPCAP are not among them: a jail's user namespace belongs to the agent's uid, which thus has
-// every capability towards the processes inside (user_namespaces(7)).
+// something failed, some of it without an error (FSETID: a set-group-id bit is dropped; KILL: a signal never arrives).
+// SETPCAP is not among them: a jail's processes drop capabilities in a user namespace of their own, where they have all.
 var wanted = []struct {
 	bit      uint
 	name     string
@@ -33,6 +33,7 @@ var wanted = []struct {
 	{unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "read, flush and remove files that a job wrote", false},
 	{unix.CAP_FOWNER, "FOWNER", "restore modes and times of files that a job owns", false},
 	{unix.CAP_FSETID, "FSETID", "restore set-group-id bits of directories", false},
+	{unix.CAP_KILL, "KILL", "send signals to programs in jails", false},
 	{unix.CAP_MKNOD, "MKNOD", "the six device nodes of a jail's /dev; whiteouts", false},
 	{unix.CAP_SETFCAP, "SETFCAP", "restore file capabilities in a workspace", true},
 	{unix.CAP_SYS_RESOURCE, "SYS_RESOURCE", "raise the limit of open files above the hard one", true},
