@@ -189,6 +189,7 @@ type outcome struct {
 	Exit
 	stdout, stderr string
 	denials        []Denial
+	cpu            time.Duration // of the whole group, start included
 }
 
 // read collects the spool.
@@ -234,6 +235,11 @@ func (j *job) run() outcome {
 	if exit != o.Exit {
 		j.t.Errorf("Wait returned %+v, the spool has %+v", exit, o.Exit)
 	}
+	usage, err := j.place.Cgroup.Usage()
+	if err != nil {
+		j.t.Error(err)
+	}
+	o.cpu = usage.CPU
 	return o
 }
 

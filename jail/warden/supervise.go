@@ -15,6 +15,7 @@ type verdict struct {
 	*run
 	startedNS    int64 // 0: execve has not happened
 	launchClosed bool
+	reached      wire.Cause  // a limit, when it is not known yet whether the program runs
 	end          *programEnd // the main process ended
 	cancelled    wire.Cause  // TERM was sent; how the run ends now
 	wall, grace  <-chan time.Time
@@ -47,7 +48,10 @@ func (r *run) supervise() wire.Exit {
 func (v *verdict) judge(event any) (wire.Exit, bool) {
 	switch e := event.(type) {
 	case executed:
-		return v.started(e.atNS)
+		if exit, over := v.started(e.atNS); over {
+			return exit, true
+		}
+		return v.settled()
 	case launchClosed:
 		if e.failed != nil {
 			return startFailed(e.failed), true
@@ -58,11 +62,19 @@ func (v *verdict) judge(event any) (wire.Exit, bool) {
 				return exit, true
 			}
 		}
+		if exit, over := v.settled(); over {
+			return exit, true
+		}
 		return v.concluded()
 	case programEnd:
 		v.end = &e
 		return v.concluded()
 	case limitHit:
+		// A program that prints at once may be ahead of the event that says it was executed. Its socket closed before.
+		if v.startedNS == 0 && hungUp(v.launch.FD()) {
+			v.reached = e.cause
+			return wire.Exit{}, false
+		}
 		return v.limit(e.cause), true
 	case initEnd:
 		return v.lost("init", errors.New("init was killed")), true
@@ -89,6 +101,14 @@ func (v *verdict) started(atNS int64) (wire.Exit, bool) {
 	return wire.Exit{}, false
 }
 
+// settled ends a run whose limit was reached before it was known to have started.
+func (v *verdict) settled() (wire.Exit, bool) {
+	if v.reached == "" || v.startedNS == 0 {
+		return wire.Exit{}, false
+	}
+	return v.limit(v.reached), true
+}
+
 // concluded is reached when the program ended or launch's socket closed. Only both together tell whether it ever ran.
 func (v *verdict) concluded() (wire.Exit, bool) {
 	if v.end == nil || v.startedNS == 0 && !v.launchClosed {
@@ -99,6 +119,9 @@ func (v *verdict) concluded() (wire.Exit, bool) {
 	exit.Code = max(status.ExitStatus(), 0)
 	if status.Signaled() {
 		exit.Cause, exit.Signal = wire.CauseSignal, int(status.Signal())
+	}
+	if v.startedNS == 0 && v.reached != "" {
+		return v.limit(v.reached), true
 	}
 	if v.startedNS == 0 {
 		text := fmt.Sprintf("launch died before execve: exit code %d, signal %d", exit.Code, exit.Signal)
