@@ -250,6 +250,7 @@ func TestList(t *testing.T) {
 		w.post(fmt.Sprintf(`{"id":"j%d","command":["print"],"labels":{"n":"%d","even":"%v"}}`, i, i, i%2 == 0))
 	}
 	w.begin(`{"id":"open","command":["wait"],"wait":false}`)
+	w.running("open")
 	list := func(query string) (ids []string, next string) {
 		t.Helper()
 		var page api.List[api.Job]
