@@ -3,6 +3,8 @@
 # make test       everything that CI runs
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+# Once: tolbooth and tolbooth-jail must be of the same build, whatever is committed meanwhile.
+VERSION := $(VERSION)
 LDFLAGS := -s -w -X github.com/tolbooth-dev/tolbooth/jail/wire.Build=$(VERSION)
 # The version comes from git describe; Go's own stamp fails in a checkout that belongs to someone else.
 export GOFLAGS += -buildvcs=false
