@@ -15,16 +15,18 @@ mkdir -p "$stage/bin" "$stage/integration/vm"
 stage=$(cd "$stage" && pwd)
 cd "$repo"
 
+# Nothing here is piped into grep -q: it ends at the first match, and under pipefail a writer that then dies of SIGPIPE makes
+# the whole pipe say no.
 selected() { # the packages asked for, in the order of the list
   grep -v '^ *\(#\|$\)' "$here/packages.txt" | while read -r package _; do
-    if [ $# = 0 ] || printf '%s\n' "$@" | grep -qxF -- "$package"; then echo "$package"; fi
+    if [ $# = 0 ] || printf '%s\n' "$@" | grep -xF -- "$package" >/dev/null; then echo "$package"; fi
   done
 }
 
 # Tests of one package need the jail's binary at most, and not an agent that builds.
 CGO_ENABLED=0 nice go build -trimpath -o "$stage/bin/tolbooth-jail" ./jail/cmd/tolbooth-jail
 CGO_ENABLED=0 nice go build -trimpath -o "$stage/bin/tolbooth-container" ./deploy/container
-if selected "$@" | grep -q -e '^./integration/[^v]' -e '/container$'; then
+if selected "$@" | grep -e '^./integration/[^v]' -e '/container$' >/dev/null; then
   # It links libseccomp dynamically, as tests that import jail/filter do: the guest is the same Debian with libseccomp2.
   nice go build -trimpath -o "$stage/bin/tolbooth" ./agent/cmd/tolbooth
 fi
@@ -33,7 +35,7 @@ for package in $(selected "$@"); do
   mkdir -p "$stage/$package"
   # Pure Go unless the package has cgo below it, so that as little as possible depends on the host's C library.
   cgo=0
-  if go list -deps -f '{{if .CgoFiles}}{{.ImportPath}}{{end}}' -test "$package" | grep -q '/libseccomp-golang$'; then cgo=1; fi
+  if go list -deps -f '{{if .CgoFiles}}{{.ImportPath}}{{end}}' -test "$package" | grep '/libseccomp-golang$' >/dev/null; then cgo=1; fi
   CGO_ENABLED=$cgo nice go test -c -trimpath -o "$stage/$package/package.test" "$package"
   if [ -d "$package/testdata" ]; then cp -r "$package/testdata" "$stage/$package/"; fi
 done
