@@ -68,7 +68,7 @@ func TestPreparedDeath(t *testing.T) {
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond)
+			waitFor(t, func() bool { return dead(t, init) && dead(t, p.WardenPID()) }) // which notices it while it waits
 			_, err := p.Start(t.Context(), j.spec)
 			wantStartError(t, err, victim, 0)
 			if alive(init) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -341,6 +342,17 @@ func newFile(fd int) *os.File { return os.NewFile(uintptr(fd), "file") }
 func itoa(n uintptr) string { return strconv.Itoa(int(n)) }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// dead is true of a process that is gone, or that only its parent has yet to notice.
+func dead(t testing.TB, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat), ") ") // of tolbooth-jail: no bracket in its name
+	return strings.HasPrefix(state, "Z")
+}
 
 // childOf is the only child of a process.
 func childOf(t testing.TB, pid int) int {

@@ -109,7 +109,7 @@ func (r *run) poise(h handed, pipes pipes) error {
 		files = append(files, r.root)
 	}
 	if err := r.launch.Send(&m.Exec, files...); err != nil {
-		return err
+		return r.launchError(err)
 	}
 	// The jail has its own now. A job's files must not stay open here when the agent takes its mounts apart.
 	for _, fd := range []int{r.root, h.stdin} {
@@ -119,13 +119,17 @@ func (r *run) poise(h handed, pipes pipes) error {
 	}
 	poised, p, err := wire.Expect[*wire.Poised](r.launch, 0)
 	if err != nil {
-		return launchError(err)
+		return r.launchError(err)
 	}
 	r.program, r.landlock = p.PID, poised.Landlock
 	return r.release()
 }
 
-func launchError(err error) error {
+// launchError says why launch no longer answers. When init died, the kernel killed launch with it.
+func (r *run) launchError(err error) error {
+	if (errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE)) && hungUp(r.init.FD()) {
+		return wire.Fail("init", errors.New("init was killed"))
+	}
 	if errors.Is(err, io.EOF) {
 		return wire.Fail("launch", errors.New("launch died before it was ready"))
 	}
@@ -152,7 +156,10 @@ func (r *run) release() (err error) {
 	if !r.plan.Trace {
 		go r.watchInit()
 	}
-	return r.launch.Send(&wire.Go{})
+	if err := r.launch.Send(&wire.Go{}); err != nil {
+		return r.launchError(err)
+	}
+	return nil
 }
 
 // startFailed is the end of a run whose program never ran.
