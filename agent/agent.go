@@ -57,12 +57,12 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	}
 
 	ctx := context.Background()
-	n := &node{cfg: &cfg}
+	n := &node{cfg: &cfg, faults: &faults{}}
 	built, err := build(ctx, parts{
 		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
 		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
 		Internal: cfg.Network.Internal, Forward: cfg.Network.Forward,
-	}, log)
+	}, n.faults, log)
 	if err != nil {
 		log.Error("no job can run", keyErr, err)
 		n.broken = err
@@ -74,7 +74,7 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	n.found = probe.Run(ctx, probe.Options{StateDir: cfg.State, Egress: built.egressHook()})
 
 	server, err := newServer(cfg, serverParts{
-		Runner: n, Report: n.report, Words: n.words, Fault: n.fault, Programs: n.found.Languages, Log: log,
+		Runner: n, Report: n.report, Words: n.words, Fault: n.faults.add, Programs: n.found.Languages, Log: log,
 	})
 	if err != nil {
 		return err

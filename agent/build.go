@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/cowfs/store"
@@ -48,19 +49,15 @@ type built struct {
 	fs        *cowfs.Manager
 	cgroups   *cgroup.Parent
 	pool      *places
-	problems  []nodeProblem
-	hook      string // of the egress programs on veths; empty: there are none
-	reclaimed int64  // leftovers of an earlier agent
+	problems  []api.NodeProblem
+	reclaimed int64 // leftovers of an earlier agent
 	back      undo.Stack
 }
 
-// nodeProblem is something that keeps a part of the node from working.
-type nodeProblem struct{ What, Why, Fix string }
-
 // build opens the parts in order, each after what an earlier agent of this state directory left of it was cleared away.
 // Precondition: the caller holds the state directory's lock. An error names the part; what was opened is closed again.
-func build(ctx context.Context, o parts, log *slog.Logger) (_ *built, err error) {
-	b := &built{spine: &spine{log: log, faults: &faults{}, flushes: &flushes{}, limitsMax: o.LimitsMax, grace: o.Grace}}
+func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built, err error) {
+	b := &built{spine: &spine{log: log, faults: f, flushes: &flushes{}, limitsMax: o.LimitsMax, grace: o.Grace}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -135,7 +132,7 @@ func (b *built) openNetwork(o parts) error {
 	}
 	b.back.Push("remove the node's side of the network", links.Close)
 	for _, p := range problems {
-		b.problems = append(b.problems, nodeProblem(p))
+		b.problems = append(b.problems, api.NodeProblem(p))
 	}
 	if err := links.Sweep(); err != nil {
 		return fmt.Errorf("clear away an earlier agent's links: %w", err)
@@ -150,7 +147,7 @@ func (b *built) openNetwork(o parts) error {
 		return fmt.Errorf("load the egress control: %w", err)
 	}
 	if err != nil {
-		b.problems = append(b.problems, nodeProblem{
+		b.problems = append(b.problems, api.NodeProblem{
 			What: "no egress control: jobs that want a network are refused, and a refused connection is not explained",
 			Why:  err.Error(), Fix: "see `tolbooth doctor`, layer ebpf-egress",
 		})
@@ -158,7 +155,7 @@ func (b *built) openNetwork(o parts) error {
 		return nil
 	}
 	b.back.Push("unload the egress control", egress.Close)
-	b.spine.nets, b.egress, b.hook = newNets(egress, links), true, string(egress.Hook())
+	b.spine.nets, b.egress = newNets(egress, links), string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 
@@ -186,7 +183,7 @@ func (b *built) egressHook() string {
 	if b == nil {
 		return ""
 	}
-	return b.hook
+	return b.egress
 }
 
 // ready are the places that wait for a job.

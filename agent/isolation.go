@@ -15,7 +15,7 @@ func (s *spine) isolation(w *work, e jail.Exit) api.Isolation {
 	has := map[string]bool{
 		"userns": true, "pidns": true, "mountns": true, "cgroup": true,
 		"netns":       !w.hostNetwork(),
-		"ebpf-egress": s.egress && !w.hostNetwork(),
+		"ebpf-egress": s.egress != "" && !w.hostNetwork(),
 		"seccomp":     syd,
 		"ptrace":      syd,
 		"landlock":    e.Landlock > 0,

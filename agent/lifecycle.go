@@ -38,9 +38,7 @@ func (m *manager) run(j *job) (result api.Result) {
 	defer eventfd.Close()
 	m.wg.Go(func() { relay(eventfd, &j.wake) })
 
-	p := &jobProgress{m: m, j: j, eventfd: eventfd}
-	p.Enter(api.StateStarting)
-	return m.runner.Run(j.ctx, j.work, p)
+	return m.runner.Run(j.ctx, j.work, &jobProgress{m: m, j: j, eventfd: eventfd})
 }
 
 // finish records the result, ends the streams and wakes everyone who waits. Order: the answer exists before the last

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
@@ -19,9 +18,7 @@ type node struct {
 	found  probe.Report
 	built  *built // nil: broken says why
 	broken error
-
-	mu    sync.Mutex
-	early []fault // faults before there is a spine; guarded by mu
+	faults *faults // the spine's too
 }
 
 // Run takes a job through its life.
@@ -40,17 +37,6 @@ func (n *node) words(payload []byte) (api.Denial, error) {
 	return wordCall(n.built.policy, payload)
 }
 
-// fault remembers that something of the agent's own failed.
-func (n *node) fault(step string, err error) {
-	if n.built != nil {
-		n.built.faults.add(step, err)
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.early = append(n.early, fault{step, err, time.Now()})
-}
-
 // report answers from memory.
 func (n *node) report() report {
 	r := report{
@@ -61,7 +47,7 @@ func (n *node) report() report {
 	for name, why := range n.found.Controllers {
 		r.Cgroup.Controllers[name] = "missing: " + why
 		if why == "" {
-			r.Cgroup.Controllers[name] = n.controllerAt(name)
+			r.Cgroup.Controllers[name] = n.hierarchy()
 		}
 	}
 	for name := range n.found.Modes {
@@ -75,11 +61,12 @@ func (n *node) report() report {
 	if n.built != nil {
 		n.built.addTo(&r)
 	}
+	n.faults.addTo(&r)
 	return r
 }
 
-// controllerAt says on which hierarchy a working controller sits.
-func (n *node) controllerAt(string) string {
+// hierarchy says where the working controllers sit.
+func (n *node) hierarchy() string {
 	if n.found.Cgroup == "v2" {
 		return "v2"
 	}
@@ -112,14 +99,7 @@ func (n *node) modeReport(name string) modeReport {
 
 // addTo adds what the running spine knows.
 func (b *built) addTo(r *report) {
-	for _, p := range b.problems {
-		r.Problems = append(r.Problems, api.NodeProblem(p))
-	}
-	for _, f := range b.faults.recent() {
-		r.Problems = append(r.Problems, api.NodeProblem{
-			What: "the step " + f.Step + " failed", Why: f.Err.Error(), Fix: "last seen " + f.At.UTC().Format(time.RFC3339) + "; the agent's log has the context",
-		})
-	}
+	r.Problems = append(r.Problems, b.problems...)
 	f := b.flushes.now()
 	r.Filesystem.LastFlushAgeMS, r.Filesystem.UnflushedWorkspaces = f.age, f.unflushed
 	if f.unflushed > 0 {
@@ -130,7 +110,16 @@ func (b *built) addTo(r *report) {
 	r.Figures = figures{
 		Prepared: len(b.ready()), Unflushed: f.unflushed, Reclaimed: b.reclaimed, Flushes: f.done, FlushFaults: f.failed, FlushedBytes: f.bytes,
 	}
-	for _, c := range b.faults.counts() {
-		r.Figures.Faults += c
+}
+
+// addTo adds what went wrong inside the agent.
+func (f *faults) addTo(r *report) {
+	for _, v := range f.recent() {
+		r.Problems = append(r.Problems, api.NodeProblem{
+			What: "the step " + v.Step + " failed", Why: v.Err.Error(), Fix: "last seen " + v.At.UTC().Format(time.RFC3339) + "; the agent's log has the context",
+		})
+	}
+	for _, n := range f.counts() {
+		r.Figures.Faults += n
 	}
 }

@@ -27,7 +27,6 @@ const (
 // Everything in it was made for one job and is never used for a second one.
 type place struct {
 	slot  uint32
-	mode  jail.Mode
 	group group
 	dir   string           // the group's v2 directory
 	netns *netns.Namespace // nil: the agent's own network
@@ -44,17 +43,11 @@ func (p *place) kill() error {
 	if err := p.group.Kill(); err != nil {
 		return err
 	}
-	for deadline, wait := time.Now().Add(10*time.Second), 100*time.Microsecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		populated, err := p.group.Populated()
-		if err != nil || !populated {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("cgroup %s still has processes 10s after cgroup.kill", p.dir)
-		}
-		time.Sleep(wait)
-	}
+	return p.group.WaitEmpty(killPatience)
 }
+
+// killPatience is how long killed processes may take to go. Only one stuck inside the kernel takes longer.
+const killPatience = 10 * time.Second
 
 // own makes the job's program the owner of a file, so that it can reopen it as /dev/stdin.
 func (p *place) own(f *os.File) error {
@@ -199,7 +192,7 @@ func (p *place) resize(want []jail.Tmpfs) []jail.Tmpfs {
 
 // make makes a place from nothing: slot, cgroup, network namespace, warden and init.
 func (ps *places) make(ctx context.Context, mode jail.Mode, hostNetwork bool) (_ *place, err error) {
-	p := &place{mode: mode}
+	p := &place{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Release())

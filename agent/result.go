@@ -26,7 +26,7 @@ type outcome struct {
 
 // newResult starts the clocks of one job's result.
 func newResult(w *work) *outcome {
-	r := &outcome{limits: w.Limits, timer: stopwatch{last: w.Admitted}}
+	r := &outcome{limits: w.Limits, timer: stopwatch{last: time.Now()}}
 	r.Outputs, r.Denials = []api.Output{}, []api.Denial{}
 	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}}
 	return r

@@ -25,7 +25,6 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	defer s.finish(back, w.ID)
 
 	p.Enter(api.StateStarting)
-	r.timer.step(&r.Timings.Queue)
 
 	place, err := s.places.Take(ctx, w)
 	if err != nil {

@@ -74,6 +74,7 @@ func (g fakeGroup) Usage() (cgroup.Usage, error)  { return cgroup.Usage{CPU: tim
 func (g fakeGroup) Kill() error                   { return g.step("kill") }
 func (g fakeGroup) Populated() (bool, error)      { return false, nil }
 func (g fakeGroup) Processes() ([]int, error)     { return nil, nil }
+func (g fakeGroup) WaitEmpty(time.Duration) error { return nil }
 func (g fakeGroup) Remove() error                 { return nil }
 
 type fakeCell struct{ *faked }

@@ -25,7 +25,7 @@ type spine struct {
 	grace     time.Duration // between TERM and KILL of a cancelled job
 	policy    policy.Policy
 	filter    []byte // the policy, compiled
-	egress    bool   // the kernel judges connections and packets
+	egress    string // the hook by which the kernel judges packets; empty: it judges none
 
 	places placeTaker
 	trees  treeMaker
@@ -80,6 +80,7 @@ type group interface {
 	Usage() (cgroup.Usage, error)
 	Kill() error
 	Populated() (bool, error)
+	WaitEmpty(timeout time.Duration) error
 	Processes() ([]int, error)
 	Remove() error
 }

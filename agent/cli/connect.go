@@ -47,6 +47,16 @@ func (t *tool) connect(c *cli.Context) (*client.Client, error) {
 	return client.New(url, cmp.Or(c.String(flagToken), t.Getenv("SANDBOX_REMOTE_AUTH_TOKEN"))), nil
 }
 
+// connectFor makes the client for a command about one job, and returns the job's id.
+func (t *tool) connectFor(c *cli.Context) (*client.Client, string, error) {
+	id, err := oneArgument(c, "job id")
+	if err != nil {
+		return nil, "", err
+	}
+	agent, err := t.connect(c)
+	return agent, id, err
+}
+
 // printJSON prints v for programs: one document, indented, with a final newline.
 func (t *tool) printJSON(v any) error {
 	b, err := json.Marshal(v, jsontext.WithIndent("  "), json.Deterministic(true))

@@ -20,11 +20,7 @@ func (t *tool) killCommand() *cli.Command {
 }
 
 func (t *tool) kill(c *cli.Context) error {
-	id, err := oneArgument(c, "job id")
-	if err != nil {
-		return err
-	}
-	agent, err := t.connect(c)
+	agent, id, err := t.connectFor(c)
 	if err != nil {
 		return err
 	}

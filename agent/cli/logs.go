@@ -18,11 +18,7 @@ func (t *tool) logsCommand() *cli.Command {
 
 // logs prints a job's output from its start. With --json it prints the events themselves, one a line.
 func (t *tool) logs(c *cli.Context) error {
-	id, err := oneArgument(c, "job id")
-	if err != nil {
-		return err
-	}
-	agent, err := t.connect(c)
+	agent, id, err := t.connectFor(c)
 	if err != nil {
 		return err
 	}

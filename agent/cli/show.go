@@ -22,11 +22,7 @@ func (t *tool) showCommand() *cli.Command {
 }
 
 func (t *tool) show(c *cli.Context) error {
-	id, err := oneArgument(c, "job id")
-	if err != nil {
-		return err
-	}
-	agent, err := t.connect(c)
+	agent, id, err := t.connectFor(c)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -25,19 +24,18 @@ func egressLayers(index int) []Layer {
 	if err != nil {
 		return both(errors.Join(err, os.Remove(dir)).Error(), bpfFix(err))
 	}
-	layers := []Layer{loadedEgress("")[0], packetLayer(e, index)} // Load attached the socket hooks
+	layers := []Layer{connectHooks(), packetLayer(e, index)}
 	if err := errors.Join(e.Detach(), e.Close(), os.Remove(dir)); err != nil {
 		return both(err.Error(), bpfFix(err))
 	}
 	return layers
 }
 
-// loadedEgress are the layers of programs that are in place.
-func loadedEgress(hook string) []Layer {
-	return []Layer{
-		ok("connect-hooks", "a refused connect answers EPERM at once"), ok("ebpf-egress", fmt.Sprintf("by %s on each veth", hook)),
-	}
-}
+// connectHooks are in place once the programs are loaded.
+func connectHooks() Layer { return ok("connect-hooks", "a refused connect answers EPERM at once") }
+
+// packetHooks are in place by that hook.
+func packetHooks(hook string) Layer { return ok("ebpf-egress", "by "+hook+" on each veth") }
 
 func packetLayer(e *bpf.Egress, index int) Layer {
 	if index == 0 {
@@ -46,7 +44,7 @@ func packetLayer(e *bpf.Egress, index int) Layer {
 	if err := bind(e, index); err != nil {
 		return missing("ebpf-egress", err.Error(), bpfFix(err))
 	}
-	return loadedEgress(string(e.Hook()))[1]
+	return packetHooks(string(e.Hook()))
 }
 
 func bind(e *bpf.Egress, index int) error {

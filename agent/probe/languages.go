@@ -3,7 +3,6 @@ package probe
 import (
 	"bytes"
 	"context"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,37 +92,4 @@ func (b *bounded) Write(p []byte) (int, error) {
 	const most = 256
 	b.data = append(b.data, p[:min(len(p), most-len(b.data))]...)
 	return len(p), nil
-}
-
-// LanguageCache asks a program for its version once, and again only when its file changed.
-type LanguageCache struct {
-	mu    sync.Mutex
-	known []Language // guarded by mu, as is what they were
-	files string
-}
-
-// Get answers the languages of now.
-func (c *LanguageCache) Get(ctx context.Context) []Language {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if files := fingerprint(); c.known == nil || files != c.files {
-		c.known, c.files = Languages(ctx), files
-	}
-	return c.known
-}
-
-// fingerprint changes when a program comes, goes or is replaced.
-func fingerprint() string {
-	var text strings.Builder
-	for _, p := range programs {
-		path := find(p.names)
-		var info fs.FileInfo
-		if path != "" {
-			info, _ = os.Stat(path)
-		}
-		if info != nil {
-			text.WriteString(path + info.ModTime().String() + "\n")
-		}
-	}
-	return text.String()
 }

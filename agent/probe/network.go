@@ -20,7 +20,7 @@ func networkLayers(egress string) []Layer {
 		}
 		veth, index := vethLayer()
 		if egress != "" {
-			layers = loadedEgress(egress)
+			layers = []Layer{connectHooks(), packetHooks(egress)}
 		} else {
 			layers = egressLayers(index)
 		}

@@ -221,16 +221,3 @@ func TestVersionsAreBoundedInTimeAndLength(t *testing.T) {
 		t.Errorf("%d bytes of version", len(v))
 	}
 }
-
-func TestLanguageCacheAsksOnce(t *testing.T) {
-	var c LanguageCache
-	first := c.Get(t.Context())
-	first[0].Version = "remembered"
-	if c.Get(t.Context())[0].Version != "remembered" {
-		t.Error("asked again although nothing changed")
-	}
-	c.files = "something else"
-	if c.Get(t.Context())[0].Version == "remembered" {
-		t.Error("not asked again although a program changed")
-	}
-}
