@@ -49,8 +49,8 @@ func newOracle(t *testing.T, a *harness.Agent) *oracle {
 	return o
 }
 
-// check is asked after every attack.
-func (o *oracle) check(t *testing.T, res *api.Result) {
+// reached is asked after every attack: nothing outside was read, changed or ended.
+func (o *oracle) reached(t *testing.T, res *api.Result) {
 	t.Helper()
 	b, err := os.ReadFile(o.canary)
 	if err != nil || string(b) != o.secret {
@@ -65,6 +65,11 @@ func (o *oracle) check(t *testing.T, res *api.Result) {
 	if err := syscall.Kill(o.agent.PID, 0); err != nil {
 		t.Errorf("agent: %v", err)
 	}
+}
+
+// left is asked when no attack runs: the next ordinary job is well and the node holds what it held before.
+func (o *oracle) left(t *testing.T) {
+	t.Helper()
 	o.ordinary(t)
 	if diff := o.agent.WaitObjects(o.before, 5*harness.Slow); diff != "" {
 		t.Errorf("not back to the baseline:\n%s", diff)
