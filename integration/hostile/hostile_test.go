@@ -161,11 +161,14 @@ func (at attack) check(t *testing.T, m mode, res *api.Result, took time.Duration
 // checkAttempts reads the program's report.
 func (at attack) checkAttempts(t *testing.T, m mode, res *api.Result) {
 	t.Helper()
-	reported := 0
+	reported, refused := 0, int64(0)
 	for line := range strings.Lines(res.Stdout) {
 		verdict, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		minimal := m.jail == "minimal"
 		switch {
+		case verdict == "refused":
+			refused++
+			reported++
 		case verdict == "held", verdict == "ran" && minimal, verdict == "ESCAPED" && minimal && at.isWeak(rest):
 			reported++
 		case verdict == "ran", verdict == "ESCAPED":
@@ -174,6 +177,15 @@ func (at attack) checkAttempts(t *testing.T, m mode, res *api.Result) {
 	}
 	if reported < at.held {
 		t.Errorf("%d attempts were reported, want at least %d\n%s\n%s", reported, at.held, res.Stdout, res.Stderr)
+	}
+	named := int64(0)
+	for _, d := range res.Denials {
+		if d.Layer == "syscall" {
+			named += d.Count
+		}
+	}
+	if m.jail == "syd" && named < refused {
+		t.Errorf("%d calls were refused, denials count %d: %+v\n%s", refused, named, res.Denials, res.Stdout)
 	}
 }
 

@@ -1,6 +1,7 @@
-# Shared by every hostile program: raw system calls and one way to report. A line is `held NAME ERRNO`, `ran NAME ERRNO` (the
-# kernel ran a call that policy should have refused, and found fault with it) or `ESCAPED NAME DETAIL`. The test fails on
-# any ESCAPED or ran in syd, on what minimal is not known to be weak in, on a missing line, and on a traceback.
+# Shared by every hostile program: raw system calls and one way to report. A line is `held NAME DETAIL`, `refused NAME ERRNO`
+# (held, and a denial must name it), `ran NAME ERRNO` (the kernel ran a call that policy should have refused, and found
+# fault with it) or `ESCAPED NAME DETAIL`. The test fails on any ESCAPED or ran in syd, on what minimal is not known to be
+# weak in, on a missing line, on a refusal that no denial counts, and on a traceback.
 import ctypes, errno, os, platform, struct, sys, threading, time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -19,16 +20,20 @@ def report(name, held, detail):
     print("held" if held else "ESCAPED", name, detail, flush=True)
 
 
-def refused(name, nr, *args, want=("EPERM", "ENOSYS")):
-    """The call must be refused by policy: EINVAL or EFAULT would mean that the kernel ran it."""
-    answered(name, *sc(nr, *args), want)
+def refused(name, nr, *args, want=("EPERM", "ENOSYS"), quiet=False):
+    """The call must be refused by policy: EINVAL or EFAULT would mean that the kernel ran it. Quiet: no denial names it."""
+    answered(name, *sc(nr, *args), want, quiet)
 
 
-def answered(name, r, e, want=("EPERM", "ENOSYS")):
-    if r == -1 and e not in want:
+def answered(name, r, e, want=("EPERM", "ENOSYS"), quiet=False):
+    if r != -1:
+        report(name, False, r)
+    elif e not in want:
         print("ran", name, e, flush=True)
+    elif quiet:
+        report(name, True, e)
     else:
-        report(name, r == -1, e or r)
+        print("refused", name, e, flush=True)
 
 
 def nr(x86, arm):
