@@ -150,7 +150,7 @@ func (at attack) check(t *testing.T, m mode, res *api.Result, took time.Duration
 	if at.limit == "output" && !res.Truncated {
 		t.Error("output limit without truncated")
 	}
-	if limit := at.within * harness.Slow / time.Second; limit > 0 && took > limit {
+	if limit := time.Duration(float64(at.within) * harness.Slow.Seconds()); limit > 0 && took > limit {
 		t.Errorf("took %s, want at most %s", took, limit)
 	}
 	if res.Isolation.Grade != m.jail { // a weaker jail says so

@@ -1,0 +1,134 @@
+/* A24: callers that die, stop, execute or are interrupted in the middle of a refused call. Whoever answers must never take
+ * one for another, never hang, and never let a call run. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS = 60 };
+static volatile int wrong; /* an errno that is none of ours, or success */
+
+static int attempt(void)
+{
+	if (syscall(SYS_ptrace, 16, 1, 0, 0) == 0 || (errno != EPERM && errno != ENOSYS))
+		wrong = errno ? errno : -1;
+	if (syscall(SYS_mount, 0, 0, 0, 0, 0) == 0 || (errno != EPERM && errno != ENOSYS))
+		wrong = errno ? errno : -1;
+	return wrong;
+}
+static void *hammer(void *arg)
+{
+	for (;;)
+		attempt();
+	return arg;
+}
+static void said(const char *name)
+{
+	printf("%s %s %d\n", wrong ? "ESCAPED" : "held", name, wrong);
+	fflush(stdout);
+	wrong = 0;
+}
+static int *shared;
+
+static void child(void (*fn)(void))
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		fn();
+		if (wrong)
+			*shared = wrong;
+		_exit(0);
+	}
+	usleep(rand() % 700);
+	kill(pid, SIGKILL);
+	while (waitpid(pid, 0, 0) < 0 && errno == EINTR)
+		;
+	if (*shared)
+		wrong = *shared;
+}
+static void alone(void) { hammer(0); }
+static void threads(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t, 0, hammer, 0);
+	hammer(0);
+}
+/* execve by a thread that is not the first, while others hang in refused calls: the kernel ends them all, and the caller
+ * takes over the number of the first. */
+static void *execute(void *arg)
+{
+	usleep(rand() % 500);
+	execl("/bin/true", "true", (char *)0);
+	return arg;
+}
+static void execs(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t, 0, hammer, 0);
+	pthread_create(&t, 0, execute, 0);
+	hammer(0);
+}
+static void stops(void)
+{
+	pid_t me = getpid();
+	if (fork() == 0)
+		for (;;) {
+			kill(me, SIGSTOP);
+			kill(me, SIGCONT);
+		}
+	hammer(0);
+}
+static void vforks(void)
+{
+	for (;;) {
+		if (vfork() == 0) {
+			attempt();
+			execl("/bin/true", "true", (char *)0);
+			_exit(1);
+		}
+		attempt();
+	}
+}
+static volatile int alarms;
+static void on_alarm(int sig) { alarms += sig > 0; }
+
+int main(void)
+{
+	shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct { const char *name; void (*fn)(void); } all[] = {
+		{"killed-one", alone}, {"killed-threads", threads}, {"exec-among-threads", execs}, {"stopped", stops}, {"vfork", vforks},
+	};
+	attempt();
+	if (wrong) { /* no filter: there is nothing to be in the middle of */
+		puts("held no-filter 0");
+		return 0;
+	}
+	for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+		for (int n = 0; n < ROUNDS; n++)
+			child(all[i].fn);
+		kill(-1, SIGCONT);
+		said(all[i].name);
+	}
+	/* Signals with a handler: the answer is the policy's, not EINTR, and no call is made twice to the end of time. */
+	struct sigaction sa = {.sa_handler = on_alarm};
+	sigaction(SIGALRM, &sa, 0);
+	struct itimerval fast = {{0, 150}, {0, 150}}, none = {{0, 0}, {0, 0}};
+	setitimer(ITIMER_REAL, &fast, 0);
+	for (int i = 0; i < 1500; i++)
+		attempt();
+	setitimer(ITIMER_REAL, &none, 0);
+	said("interrupted");
+	printf("held alarms %d\n", alarms);
+	return 0;
+}
