@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
@@ -20,18 +21,18 @@ func (p *Program) check(want policy.Policy) error {
 	return nil
 }
 
-func (p *Program) compare(want policy.Policy, c call) error {
-	v := want.Evaluate(c.arch, c.nr, c.args)
+func (p *Program) compare(want policy.Policy, c cbpf.Call) error {
+	v := want.Evaluate(c.Arch, c.NR, c.Args)
 	expected, err := answer(v)
 	if err != nil {
 		return err
 	}
-	got, _, err := p.run(&c)
+	got, _, err := p.Run(&c)
 	if err != nil {
 		return err
 	}
 	if got != expected {
-		return fmt.Errorf("call %d of architecture %#x with arguments %#x: answer %#x, policy says %#x", c.nr, c.arch, c.args, got, expected)
+		return fmt.Errorf("call %d of architecture %#x with arguments %#x: answer %#x, policy says %#x", c.NR, c.Arch, c.Args, got, expected)
 	}
 	return nil
 }
@@ -39,18 +40,18 @@ func (p *Program) compare(want policy.Policy, c call) error {
 // corners are the calls worth comparing: every number (known, unknown, next to the marks in a number) by every ABI, and
 // for a call with argument rules each combination of values that a rule names, their neighbours one bit away, and the
 // same with bits set that the rule must not look at.
-func corners(p policy.Policy) iter.Seq[call] {
-	return func(yield func(call) bool) {
+func corners(p policy.Policy) iter.Seq[cbpf.Call] {
+	return func(yield func(cbpf.Call) bool) {
 		for _, nr := range numbers() {
 			for _, arch := range architectures() {
-				if !yield(call{nr: nr, arch: arch}) || !yield(call{nr: nr, arch: arch, args: allOnes()}) {
+				if !yield(cbpf.Call{NR: nr, Arch: arch}) || !yield(cbpf.Call{NR: nr, Arch: arch, Args: allOnes()}) {
 					return
 				}
 			}
 		}
 		for c := range p.Calls() {
 			for args := range argumentCorners(c) {
-				if !yield(call{nr: c.NR, arch: p.AuditArch(), args: args}) {
+				if !yield(cbpf.Call{NR: c.NR, Arch: p.AuditArch(), Args: args}) {
 					return
 				}
 			}

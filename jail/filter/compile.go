@@ -9,6 +9,7 @@ import (
 	seccomp "github.com/seccomp/libseccomp-golang"
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
@@ -126,7 +127,7 @@ func export(f *seccomp.ScmpFilter) ([]byte, error) {
 	if err := f.ExportBPF(file); err != nil {
 		return nil, fmt.Errorf("export program: %w", err)
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(file, 0, maxInstructions*instructionSize+1))
+	raw, err := io.ReadAll(io.NewSectionReader(file, 0, cbpf.MaxInstructions*cbpf.InstructionSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read program: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
@@ -31,7 +32,7 @@ func TestEqualToPolicy(t *testing.T) {
 			for _, mark := range []uint32{0, 1 << 30, 1 << 31} {
 				for i, a := range patterns {
 					for j, b := range patterns {
-						c := call{nr: nr | mark, arch: arch, args: [6]uint64{a, b, patterns[(i+j)%len(patterns)], a ^ b, a, b}}
+						c := cbpf.Call{NR: nr | mark, Arch: arch, Args: [6]uint64{a, b, patterns[(i+j)%len(patterns)], a ^ b, a, b}}
 						if err := prog.compare(p, c); err != nil {
 							t.Fatal(err)
 						}
@@ -55,13 +56,13 @@ func TestCheckFindsWrongPrograms(t *testing.T) {
 	found, passed := 0, 0
 	// A quarter of the program a run, another one each time: the whole takes half a minute under the race detector.
 	for i := random.IntN(4); i < good.Len(); i += 4 {
-		for _, change := range []func(*instruction){
-			func(in *instruction) { in.k++ },
-			func(in *instruction) { in.jt, in.jf = in.jf, in.jt },
+		for _, change := range []func(*cbpf.Instruction){
+			func(in *cbpf.Instruction) { in.K++ },
+			func(in *cbpf.Instruction) { in.JT, in.JF = in.JF, in.JT },
 		} {
-			bad := &Program{code: slices.Clone(good.code)}
-			change(&bad.code[i])
-			if bad.code[i] == good.code[i] {
+			bad := &Program{Program: &cbpf.Program{Code: slices.Clone(good.Code)}}
+			change(&bad.Code[i])
+			if bad.Code[i] == good.Code[i] {
 				continue
 			}
 			if bad.check(p) != nil {
@@ -70,7 +71,7 @@ func TestCheckFindsWrongPrograms(t *testing.T) {
 			}
 			passed++
 			if c, differ := difference(good, bad, p, random); differ {
-				t.Errorf("instruction %d: %+v passes as %+v, and differs on %+v", i, good.code[i], bad.code[i], c)
+				t.Errorf("instruction %d: %+v passes as %+v, and differs on %+v", i, good.Code[i], bad.Code[i], c)
 			}
 		}
 	}
@@ -78,7 +79,7 @@ func TestCheckFindsWrongPrograms(t *testing.T) {
 }
 
 // difference looks for a call that two programs answer differently, near what the policy looks at.
-func difference(a, b *Program, p policy.Policy, random *rand.Rand) (call, bool) {
+func difference(a, b *Program, p policy.Policy, random *rand.Rand) (cbpf.Call, bool) {
 	values := []uint64{0, 1, 3, 8}
 	for c := range p.Calls() {
 		for _, k := range c.Cases {
@@ -88,17 +89,17 @@ func difference(a, b *Program, p policy.Policy, random *rand.Rand) (call, bool) 
 		}
 	}
 	for range 20000 {
-		c := call{nr: random.Uint32N(600), arch: p.AuditArch()}
-		for i := range c.args {
-			c.args[i] = values[random.IntN(len(values))] ^ 1<<random.IntN(64)&random.Uint64() ^ random.Uint64()&random.Uint64()&random.Uint64()<<random.IntN(64)
+		c := cbpf.Call{NR: random.Uint32N(600), Arch: p.AuditArch()}
+		for i := range c.Args {
+			c.Args[i] = values[random.IntN(len(values))] ^ 1<<random.IntN(64)&random.Uint64() ^ random.Uint64()&random.Uint64()&random.Uint64()<<random.IntN(64)
 		}
-		x, _, errA := a.run(&c)
-		y, _, errB := b.run(&c)
+		x, _, errA := a.Run(&c)
+		y, _, errB := b.Run(&c)
 		if x != y || (errA == nil) != (errB == nil) {
 			return c, true
 		}
 	}
-	return call{}, false
+	return cbpf.Call{}, false
 }
 
 func FuzzEqualToPolicy(f *testing.F) {
@@ -110,7 +111,7 @@ func FuzzEqualToPolicy(f *testing.F) {
 	f.Add(uint32(5), uint32(0x40000003), uint64(0), uint64(0), uint64(0), uint64(0))
 	f.Add(uint32(1<<30|2), p.AuditArch(), uint64(0), uint64(0), uint64(0), uint64(0))
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a0, a1, a2, a3 uint64) {
-		c := call{nr: nr, arch: arch, args: [6]uint64{a0, a1, a2, a3, a0, a1}}
+		c := cbpf.Call{NR: nr, Arch: arch, Args: [6]uint64{a0, a1, a2, a3, a0, a1}}
 		if err := prog.compare(p, c); err != nil {
 			t.Error(err)
 		}
@@ -120,13 +121,13 @@ func FuzzEqualToPolicy(f *testing.F) {
 // FuzzDecode: whatever bytes come, decoding and running end, with a verdict or an error.
 func FuzzDecode(f *testing.F) {
 	f.Add(mustCompile(f, mustDefault(f)).Bytes())
-	f.Add(binary.LittleEndian.AppendUint64(nil, opReturn))
+	f.Add(binary.LittleEndian.AppendUint64(nil, cbpf.OpReturn))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		prog, err := decode(raw)
 		if err != nil {
 			return
 		}
-		if _, steps, _ := prog.run(&call{}); steps > prog.Len() {
+		if _, steps, _ := prog.Run(&cbpf.Call{}); steps > prog.Len() {
 			t.Errorf("%d steps in %d instructions", steps, prog.Len())
 		}
 	})
@@ -141,7 +142,7 @@ func TestDepth(t *testing.T) {
 		if len(c.Cases) > 1 {
 			continue
 		}
-		if _, steps, err := prog.run(&call{nr: c.NR, arch: p.AuditArch()}); err != nil {
+		if _, steps, err := prog.Run(&cbpf.Call{NR: c.NR, Arch: p.AuditArch()}); err != nil {
 			t.Fatal(err)
 		} else if steps > longest {
 			longest, slowest = steps, c.Name

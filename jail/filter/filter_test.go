@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
@@ -28,7 +29,7 @@ func TestCompileIsStable(t *testing.T) {
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Error("the same policy compiled twice differs")
 	}
-	if len(first.Bytes()) != first.Len()*instructionSize || first.Len() > maxInstructions {
+	if len(first.Bytes()) != first.Len()*cbpf.InstructionSize || first.Len() > cbpf.MaxInstructions {
 		t.Errorf("%d bytes, %d instructions", len(first.Bytes()), first.Len())
 	}
 }
@@ -102,10 +103,10 @@ func TestOtherArchitecture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := prog.code[1]; first.op != opEqual || first.k != mustDefault(t).AuditArch() {
+	if first := prog.Code[1]; first.Op != cbpf.OpEqual || first.K != mustDefault(t).AuditArch() {
 		t.Fatalf("the program does not start with the architecture check: %+v", first)
 	}
-	prog.code[1].k = p.AuditArch()
+	prog.Code[1].K = p.AuditArch()
 	if err := prog.check(p); err != nil {
 		t.Error(err)
 	}

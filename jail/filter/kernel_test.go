@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
@@ -149,7 +150,7 @@ func load(t *testing.T, raw []byte) {
 		t.Fatal(err)
 	}
 	prog := unix.SockFprog{
-		Len:    uint16(len(raw) / instructionSize),
+		Len:    uint16(len(raw) / cbpf.InstructionSize),
 		Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0])),
 	}
 	const setModeFilter = 1
@@ -161,9 +162,9 @@ func load(t *testing.T, raw []byte) {
 
 // asErrnos turns every answer "trace, with this errno" into "this errno".
 func asErrnos(raw []byte) {
-	for b := range slices.Chunk(raw, instructionSize) {
-		if k := binary.LittleEndian.Uint32(b[4:]); binary.LittleEndian.Uint16(b) == opReturn && k&0xffff0000 == retTrace {
-			binary.LittleEndian.PutUint32(b[4:], retErrno|k&0xffff)
+	for b := range slices.Chunk(raw, cbpf.InstructionSize) {
+		if k := binary.LittleEndian.Uint32(b[4:]); binary.LittleEndian.Uint16(b) == cbpf.OpReturn && k&0xffff0000 == cbpf.Trace {
+			binary.LittleEndian.PutUint32(b[4:], cbpf.Errno|k&0xffff)
 		}
 	}
 }
