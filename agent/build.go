@@ -96,6 +96,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("open the workspaces: %w", err)
 	}
 	b.back.Push("close the workspaces", b.fs.Close)
+	b.disk = newDiskWatch(b.fs, b.faults)
 	if err := b.reclaim(); err != nil {
 		return nil, fmt.Errorf("clear away an earlier agent's trees: %w", err)
 	}

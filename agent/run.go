@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
-	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/internal/undo"
 	"github.com/tolbooth-dev/tolbooth/jail"
 )
@@ -100,7 +98,9 @@ func (s *spine) await(ctx context.Context, w *work, proc running, t tree, g grou
 		proc.Cancel(jail.CauseCancelled)
 	})
 	defer stop()
-	go watchDisk(watch, w.Limits, t, g, func() { proc.Cancel(jail.CauseDisk) })
+	if !t.Quota() {
+		go s.disk.hold(watch, w.Limits, t, g, func() { proc.Cancel(jail.CauseDisk) })
+	}
 
 	exit, err := proc.Wait(watch)
 	if err != nil {
@@ -118,41 +118,4 @@ func (s *spine) finish(back *undo.Stack, id string) {
 			s.log.Error("undo what a job held", "job", id, "err", err)
 		}
 	})
-}
-
-// How often disk use is looked at: often enough that a job cannot run far over its limit, seldom enough that the look
-// itself costs at most a twentieth of a core.
-const (
-	diskEvery = 200 * time.Millisecond
-	diskShare = 20
-	diskBlind = 4 // looks in a row that may fail
-)
-
-// watchDisk measures the tree, deleted files that are still open included, until ctx ends and calls over once when it holds
-// more than the job may use. It is accounting, not a quota: a job can be over its limit for one interval. A job that moves
-// its directories about so that no look succeeds is over its limit too.
-func watchDisk(ctx context.Context, l limits, t tree, g group, over func()) {
-	blind := 0
-	for wait := diskEvery; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		start := time.Now()
-		bytes, inodes, err := t.DiskUsage(ctx)
-		pids, _ := g.Processes() // none: the group is being removed
-		blocks, files := cowfs.DeletedUsage(ctx, pids)
-		bytes, inodes = bytes+blocks, inodes+files
-		if blind++; err == nil {
-			blind = 0
-		}
-		if bytes > l.Disk.Value || inodes > l.Inodes.Value || blind == diskBlind {
-			over()
-			return
-		}
-		if wait = diskEvery; err == nil {
-			wait = max(wait, diskShare*time.Since(start))
-		}
-	}
 }

@@ -76,6 +76,9 @@ func (g fakeGroup) Populated() (bool, error)      { return false, nil }
 func (g fakeGroup) Processes() ([]int, error)     { return nil, nil }
 func (g fakeGroup) WaitEmpty(time.Duration) error { return nil }
 func (g fakeGroup) Remove() error                 { return nil }
+func (g fakeGroup) Hold() error                   { return nil }
+func (g fakeGroup) Frozen() (bool, error)         { return true, nil }
+func (g fakeGroup) Thaw() error                   { return nil }
 
 type fakeCell struct{ *faked }
 
@@ -115,6 +118,7 @@ type fakeTree struct{ *faked }
 func (t fakeTree) Root() *os.File                                  { return nil }
 func (t fakeTree) Mounts() []cowfs.Mount                           { return nil }
 func (t fakeTree) DiskUsage(context.Context) (int64, int64, error) { return 1 << 20, 1, nil }
+func (t fakeTree) Quota() bool                                     { return true }
 func (t fakeTree) Glob(context.Context, []string) ([]cowfs.FileInfo, error) {
 	return []cowfs.FileInfo{{Path: "o.txt", Size: 2, Mode: 0o644}}, t.step("glob")
 }

@@ -30,6 +30,7 @@ type spine struct {
 	places placeTaker
 	trees  treeMaker
 	nets   plugger
+	disk   *diskWatch
 
 	undoing sync.WaitGroup // undo stacks that run behind finished jobs
 }
@@ -53,6 +54,7 @@ type plugger interface {
 type tree interface {
 	rooted
 	DiskUsage(ctx context.Context) (bytes, inodes int64, err error)
+	Quota() bool // the file system holds the job to its disk limits
 	Glob(ctx context.Context, patterns []string) ([]cowfs.FileInfo, error)
 	Remove(path string) error
 	ReadFile(path string, limit int64) ([]byte, cowfs.FileInfo, error)
@@ -82,6 +84,9 @@ type group interface {
 	Populated() (bool, error)
 	WaitEmpty(timeout time.Duration) error
 	Processes() ([]int, error)
+	Hold() error
+	Frozen() (bool, error)
+	Thaw() error
 	Remove() error
 }
 

@@ -31,6 +31,7 @@ type Support struct {
 	Overlay  bool   `json:"overlay"`
 	LayerAPI string `json:"layer_api"`
 	Volatile bool   `json:"volatile"`
+	Prompt   bool   `json:"prompt"` // statfs(2) counts a write when it is made
 	Tmpfile  bool   `json:"tmpfile"`
 	Xattr    bool   `json:"xattr"`
 	DType    bool   `json:"d_type"`

@@ -35,6 +35,7 @@ func probe(dir string) (Support, layerAPI) {
 	if s.FSType == "" {
 		s.FSType = fmt.Sprintf("%#x", fs.Type)
 	}
+	s.Prompt = promptFS[s.FSType]
 
 	scratch, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {

@@ -36,6 +36,9 @@ func (t *Tree) Mounts() []Mount { return t.mounts }
 // Workspace is the name of the workspace in the tree, or empty.
 func (t *Tree) Workspace() string { return t.record.Workspace }
 
+// Quota tells whether the file system holds the tree to its limits.
+func (t *Tree) Quota() bool { return false }
+
 // Restored is the snapshot that was restored into the tree, empty for a new workspace, and what it held.
 func (t *Tree) Restored() (id string, files, bytes int64) {
 	return t.record.Parent, t.restored.Files, t.restored.Bytes

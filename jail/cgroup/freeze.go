@@ -11,8 +11,8 @@ const freezeWait = 5 * time.Second
 
 // Freeze stops all processes of the group and returns when they stand still. On failure the group is thawed again.
 func (g Group) Freeze() error {
-	if err := write(g.Unified, "cgroup.freeze", "1"); err != nil {
-		return fmt.Errorf("freeze: %w", err)
+	if err := g.Hold(); err != nil {
+		return err
 	}
 	frozen, err := g.awaitEvent("frozen", 1, freezeWait)
 	if err == nil && !frozen {
@@ -33,4 +33,18 @@ func (g Group) Thaw() error {
 		return fmt.Errorf("thaw: %w", err)
 	}
 	return nil
+}
+
+// Hold starts to freeze the group and does not wait: who is inside a system call goes on until it returns. Thaw undoes it.
+func (g Group) Hold() error {
+	if err := write(g.Unified, "cgroup.freeze", "1"); err != nil {
+		return fmt.Errorf("freeze: %w", err)
+	}
+	return nil
+}
+
+// Frozen tells whether every process of the group stands still.
+func (g Group) Frozen() (bool, error) {
+	n, err := readKey(g.Unified, "cgroup.events", "frozen")
+	return n == 1, err
 }

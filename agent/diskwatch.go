@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs"
+)
+
+// diskWatch holds jobs to their disk limits where the file system has no quotas. It is accounting: a look at a job (its
+// whole tree, and what its processes hold without a name) is exact and costs time, while what the state file system has
+// given out costs one system call and bounds how much any job can have grown since its last look. So the watch asks the
+// file system often, and looks at a job only when that bound comes near its limit. When it reaches the limit, the job is
+// stopped where it stands until a look has said whether it goes on.
+//
+// With several writers on one file system the bound is too high, which costs a look. It is too low when others free what
+// a job takes; the file system does not fill then, and lookAtLeast finds the job.
+type diskWatch struct {
+	inUse  func() (cowfs.Space, error) // of the state file system
+	every  time.Duration               // a job is looked at this often, whatever the bound says
+	faults *faults
+	wake   chan struct{} // something changed that poll did not know of when it went to sleep
+
+	mu      sync.Mutex
+	jobs    map[*watched]bool // guarded by mu
+	polling bool              // guarded by mu
+}
+
+const (
+	// No job writes faster than this: what one copy of memory takes, and what the kernel needs to make an inode.
+	bytesPerSecond  = 4 << 30
+	inodesPerSecond = 1 << 20
+
+	pollLeast, pollMost = time.Millisecond, 200 * time.Millisecond
+
+	// lookAtLeast is where the bound holds; elsewhere it is only as good as the file system's last write-out.
+	lookAtLeast, lookBlindly = time.Second, 200 * time.Millisecond
+
+	// A look costs at most this share of a processor; one at a stopped job a larger one, since the job waits for it.
+	lookShare, stoppedShare = 20, 4
+
+	// blindLooks in a row may fail: a job that moves its directories about so that no look succeeds is over its limit too.
+	blindLooks = 4
+)
+
+func newDiskWatch(fs *cowfs.Manager, f *faults) *diskWatch {
+	every := lookBlindly
+	if fs.Support().Prompt {
+		every = lookAtLeast
+	}
+	return &diskWatch{inUse: fs.InUse, every: every, faults: f, wake: make(chan struct{}, 1)}
+}
+
+// hold watches one job until ctx ends, and calls over once when it holds more than it may.
+func (d *diskWatch) hold(ctx context.Context, l limits, t tree, g group, over func()) {
+	start, err := d.inUse()
+	if err != nil {
+		d.faults.add("disk watch", err)
+	}
+	j := &watched{
+		watch: d, limit: cowfs.Space{Bytes: l.Disk.Value, Inodes: l.Inodes.Value}, tree: t, group: g,
+		call: make(chan struct{}, 1), base: start,
+	}
+	j.ask() // what is there already counts
+	d.add(j)
+	defer d.remove(j)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.call:
+		}
+		if j.check(ctx) {
+			over()
+			return
+		}
+		d.rouse()
+	}
+}
+
+func (d *diskWatch) add(j *watched) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.jobs == nil {
+		d.jobs = map[*watched]bool{}
+	}
+	d.jobs[j] = true
+	if !d.polling {
+		d.polling = true
+		go d.poll()
+	}
+	d.rouse()
+}
+
+func (d *diskWatch) remove(j *watched) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.jobs, j)
+	d.rouse()
+}
+
+func (d *diskWatch) rouse() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// poll asks the file system, for all jobs at once, as long as there are any.
+func (d *diskWatch) poll() {
+	for {
+		use, err := d.inUse()
+		if err != nil {
+			d.faults.add("disk watch", err)
+		}
+		d.mu.Lock()
+		if len(d.jobs) == 0 {
+			d.polling = false
+			d.mu.Unlock()
+			return
+		}
+		now, wait := time.Now(), pollMost
+		for j := range d.jobs {
+			wait = min(wait, j.consider(use, now))
+		}
+		d.mu.Unlock()
+		select {
+		case <-d.wake:
+		case <-time.After(max(wait, pollLeast)):
+		}
+	}
+}
