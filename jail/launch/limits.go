@@ -6,23 +6,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is the soft limit where the job names none. The Go runtime has raised it to the hard one in this process.
-const openFiles = 1024
+// usual are the limits of every program, whatever the agent itself was given. The job's own come after them and win. None is
+// raised over the hard limit that was inherited, which only the node's root could do.
+var usual = []struct {
+	resource  int
+	soft, max uint64
+}{
+	{unix.RLIMIT_NOFILE, 1024, unix.RLIM_INFINITY}, // the Go runtime has raised the soft one in this process
+	{unix.RLIMIT_STACK, 8 << 20, unix.RLIM_INFINITY},
+	{unix.RLIMIT_CORE, 0, 0},                     // a core dump would land in the workspace
+	{unix.RLIMIT_NICE, 0, 0},                     // nobody gets in front of other jobs
+	{unix.RLIMIT_RTPRIO, 0, 0},                   // nor keeps a CPU to himself
+	{unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},      // the kernel's default: libraries that hold secrets lock a few pages
+	{unix.RLIMIT_MSGQUEUE, 800 << 10, 800 << 10}, // the kernel's default
+	{unix.RLIMIT_SIGPENDING, 4096, 4096},
+}
 
-// setRlimits sets the job's limits, soft and hard alike. A core dump is never written: it would land in the workspace.
+// setRlimits sets the limits of every program, then the job's, soft and hard alike.
 func setRlimits(s *stage) error {
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return call("getrlimit", err)
-	}
-	files.Cur = min(files.Max, openFiles)
-	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &files, nil); err != nil {
-		return call("prlimit", err)
+	for _, u := range usual {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(u.resource, &limit); err != nil {
+			return call(fmt.Sprintf("getrlimit(resource %d)", u.resource), err)
+		}
+		limit.Max = min(limit.Max, u.max)
+		limit.Cur = min(limit.Max, u.soft)
+		if err := unix.Prlimit(0, u.resource, &limit, nil); err != nil {
+			return call(fmt.Sprintf("prlimit(resource %d, %d)", u.resource, limit.Cur), err)
+		}
 	}
 	for _, r := range s.Rlimits {
 		if err := unix.Prlimit(0, r.Resource, &unix.Rlimit{Cur: r.Value, Max: r.Value}, nil); err != nil {
 			return call(fmt.Sprintf("prlimit(resource %d, %d)", r.Resource, r.Value), err)
 		}
 	}
-	return call("prlimit(RLIMIT_CORE)", unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
+	return nil
 }

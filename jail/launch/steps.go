@@ -35,6 +35,9 @@ func steps(p wire.Plan) []step {
 	add(true, "stdio", setStdio)
 	add(true, "session", newSession)
 	add(true, "signals", resetSignals)
+	add(true, "scheduling", resetScheduling)
+	add(true, "personality", resetPersonality)
+	add(true, "keyring", newKeyring)
 	add(true, "rlimits", setRlimits) // by the process itself: from outside they would be undone, or refused across uids
 	add(true, "umask", setUmask)
 	add(true, "securebits", lockSecurebits) // needs CAP_SETPCAP, as does the next

@@ -42,7 +42,7 @@ func Main() int {
 	if err != nil {
 		return 0 // never used
 	}
-	memory, failed := buildRoot(m, p.Files)
+	root, failed := buildRoot(m, p.Files)
 	if failed != nil {
 		_ = conn.Send(failed)
 		return 1
@@ -50,11 +50,11 @@ func Main() int {
 	wire.CloseFiles(p.Files)
 	plan, _ := m.Mode.Plan()
 	go reap(launched, !plan.Trace, conn)
-	return serve(conn, memory)
+	return serve(conn, root)
 }
 
 // serve says that the root is in place, and changes its memory file systems as the warden asks, until the warden is gone.
-func serve(conn *wire.Conn, memory memoryMounts) int {
+func serve(conn *wire.Conn, root *built) int {
 	for {
 		if conn.Send(&wire.Rooted{}) != nil {
 			return 1
@@ -63,7 +63,7 @@ func serve(conn *wire.Conn, memory memoryMounts) int {
 		if err != nil {
 			return 0
 		}
-		if err := memory.resize(m.Tmpfs); err != nil {
+		if err := root.memory.resize(m.Tmpfs); err != nil {
 			_ = conn.Send(wire.Fail("tmpfs", err))
 			return 1
 		}

@@ -3,16 +3,21 @@ package pid1
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// readOnly and hidden are the parts of /proc that say or change more than a job needs. Almost all of it is closed to the
-// program's uid already; this holds for whatever is not. A kernel without one of them has nothing to cover.
-var (
-	readOnly = []string{"sys", "irq", "bus", "fs", "sysrq-trigger"}
-	hidden   = []string{"acpi", "asound", "scsi", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "interrupts"}
-)
+// shown are the files of /proc, beside the directories of processes, that honest programs read: what the machine can do and how
+// busy it is. Everything else, of this kernel or a coming one, says more than a job needs: which devices and modules the node
+// has, how it was started, which files of other jobs are locked, where the kernel keeps what.
+var shown = []string{
+	"cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sysvipc", "tty", "uptime", "version", "vmstat", // net, mounts, self are links
+}
+
+// readOnly are shown too, and change more than a job may.
+var readOnly = []string{"sys", "sysrq-trigger"}
 
 // attachProc mounts the jail's own procfs and covers parts of it. Everything is opened below the new mount, before anything
 // of the job can run.
@@ -25,38 +30,51 @@ func attachProc(b *builder) error {
 	if err := b.attach(proc, "/proc", unix.O_DIRECTORY); err != nil {
 		return err
 	}
-	if err := noUserNamespaces(proc); err != nil {
-		return fmt.Errorf("forbid user namespaces: %w", err)
+	if b.namespaces, err = openNamespaceLimits(proc); err != nil {
+		return err
 	}
 	for _, name := range readOnly {
 		if err := protect(proc, name); err != nil {
 			return fmt.Errorf("make /proc/%s read-only: %w", name, err)
 		}
 	}
-	for _, name := range hidden {
-		if err := b.hide(proc, name); err != nil {
-			return fmt.Errorf("hide /proc/%s: %w", name, err)
+	return b.hideRest(proc)
+}
+
+// hideRest hides what is not named above. A process's directory is a number; a link leads only to what the jail sees.
+func (b *builder) hideRest(proc int) error {
+	null, err := b.openNull()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(null)
+	entries, err := readDir(proc)
+	if err != nil {
+		return fmt.Errorf("list /proc: %w", err)
+	}
+	for _, e := range entries {
+		if number(e.Name()) || e.Type() == os.ModeSymlink || slices.Contains(shown, e.Name()) || slices.Contains(readOnly, e.Name()) {
+			continue
+		}
+		if err := hide(proc, null, e); err != nil {
+			return fmt.Errorf("hide /proc/%s: %w", e.Name(), err)
 		}
 	}
 	return nil
 }
 
-// noUserNamespaces lets nobody in the jail make a user namespace, where a program would have every capability again. The filter
-// refuses that as well; the minimal mode has none. The setting is the jail's own and cannot be undone once it is read-only.
-func noUserNamespaces(proc int) error {
-	fd, err := unix.Openat(proc, "sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		return nil // a kernel without sysctl
-	}
+// readDir lists a directory that is open as a path.
+func readDir(at int) ([]os.DirEntry, error) {
+	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("openat: %w", err)
+		return nil, fmt.Errorf("openat: %w", err)
 	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte("0")); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	dir := os.NewFile(uintptr(fd), "/proc")
+	defer dir.Close()
+	return dir.ReadDir(-1)
 }
+
+func number(name string) bool { return name[0] >= '0' && name[0] <= '9' }
 
 // protect covers a part of /proc by a read-only view of itself.
 func protect(proc int, name string) error {
@@ -75,26 +93,18 @@ func protect(proc int, name string) error {
 	return cover(clone, proc, name)
 }
 
-// hide covers a file of /proc by the jail's /dev/null, and a directory by an empty file system.
-func (b *builder) hide(proc int, name string) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(proc, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("fstatat: %w", err)
-	}
-	makeCover := b.cloneNull
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		makeCover = emptyDirectory
+// hide covers a file by the jail's /dev/null, and a directory by an empty file system.
+func hide(proc, null int, e os.DirEntry) error {
+	makeCover := emptyDirectory
+	if !e.IsDir() {
+		makeCover = func() (int, error) { return cloneOf(null) }
 	}
 	mount, err := makeCover()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(mount)
-	return cover(mount, proc, name)
+	return cover(mount, proc, e.Name())
 }
 
 func emptyDirectory() (int, error) {
@@ -102,23 +112,27 @@ func emptyDirectory() (int, error) {
 	return newMount("tmpfs", options, mountFlags|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY)
 }
 
-// cloneNull clones the jail's /dev/null, having made sure that it is that (CVE-2025-31133: it was a symlink to another file).
-func (b *builder) cloneNull() (int, error) {
+// openNull opens the jail's /dev/null, having made sure that it is that (CVE-2025-31133: it was a symlink to another file).
+func (b *builder) openNull() (int, error) {
 	null, err := b.open("/dev/null", 0)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(null)
 	var st unix.Stat_t
 	if err := unix.Fstat(null, &st); err != nil {
-		return -1, fmt.Errorf("fstat /dev/null: %w", err)
+		return -1, errors.Join(fmt.Errorf("fstat /dev/null: %w", err), unix.Close(null))
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3) {
-		return -1, errors.New("/dev/null is not the null device")
+		return -1, errors.Join(errors.New("/dev/null is not the null device"), unix.Close(null))
 	}
-	mount, err := unix.OpenTree(null, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	return null, nil
+}
+
+// cloneOf returns a new detached mount of what a descriptor names.
+func cloneOf(fd int) (int, error) {
+	mount, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
-		return -1, fmt.Errorf("open_tree /dev/null: %w", err)
+		return -1, fmt.Errorf("open_tree: %w", err)
 	}
 	return mount, nil
 }

@@ -20,7 +20,13 @@ type builder struct {
 	wire.Root
 	root   int   // the mount that becomes /
 	mounts []int // one for each of Mounts
-	memory memoryMounts
+	built
+}
+
+// built are the parts of the root that can be changed later, until the program starts.
+type built struct {
+	memory     memoryMounts
+	namespaces namespaceLimits
 }
 
 // steps are the plan's steps in order. testdata/steps.golden shows them.
@@ -33,13 +39,15 @@ func steps(p wire.Plan) []step {
 		{"devpts", attachPTS},
 	}
 	if p.Chroot {
-		return append(list, step{"chroot", chroot})
+		list = append(list, step{"chroot", chroot})
+	} else {
+		list = append(list, step{"pivot_root", pivot})
 	}
-	return append(list, step{"pivot_root", pivot})
+	return append(list, step{"namespaces", forbidNamespaces}) // last: the kernel counts a mount that is attached nowhere as one
 }
 
 // buildRoot makes the job's root file system the root of this process, and of launch where the plan pivots.
-func buildRoot(m *wire.Root, files []int) (memoryMounts, *wire.Failed) {
+func buildRoot(m *wire.Root, files []int) (*built, *wire.Failed) {
 	plan, ok := m.Mode.Plan()
 	if !ok {
 		return nil, wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode))
@@ -47,13 +55,13 @@ func buildRoot(m *wire.Root, files []int) (memoryMounts, *wire.Failed) {
 	if len(files) != 1+len(m.Mounts) {
 		return nil, wire.Fail("receive", fmt.Errorf("got %d descriptors, want %d", len(files), 1+len(m.Mounts)))
 	}
-	b := &builder{Root: *m, root: files[0], mounts: files[1:], memory: memoryMounts{}}
+	b := &builder{Root: *m, root: files[0], mounts: files[1:], built: built{memory: memoryMounts{}}}
 	for _, s := range steps(plan) {
 		if err := s.do(b); err != nil {
 			return nil, wire.Fail(s.name, err)
 		}
 	}
-	return b.memory, nil
+	return &b.built, nil
 }
 
 // attachRoot puts the root's mount over the present one. The kernel pivots only to a mount that is attached.
