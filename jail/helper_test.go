@@ -255,7 +255,7 @@ func testRoot(t testing.TB) (*os.File, []Mount) {
 			t.Fatal(err)
 		}
 	}
-	for _, dir := range []string{"usr", "etc", "proc", "dev", "tmp", "run", "var", "home", "workspace"} {
+	for _, dir := range []string{"usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "workspace"} {
 		must(os.Mkdir(at(dir), 0o755))
 	}
 	must(os.Chown(at("workspace"), testUIDBase+testUser, testUIDBase+testUser))

@@ -54,27 +54,32 @@ type Root struct {
 	Mount  *os.File // detached overlay mount: becomes /
 	Mounts []Mount  // further detached mounts, attached below it in order
 	Tmpfs  []Tmpfs  // private memory file systems that init makes
+	CPUs   []int    // that /sys shows, by number; empty: none, and programs that look there find nothing
 }
 
 // Spec is one command in a jail whose root is built.
 type Spec struct {
-	Resize   []Tmpfs  // memory file systems of the root that get other limits, by Target; only Bytes and Inodes count
-	Command  []string // argv; argv[0] is looked up in PATH of Env inside the jail when it has no slash
-	Env      []string
-	Cwd      string // absolute in the jail
-	UID      uint32 // jail ids of the program
-	GID      uint32
-	Rlimits  []Rlimit
-	Filter   []byte        // seccomp program (struct sock_filter array); required in Syd, must be empty in Minimal
-	Landlock *Landlock     // nil: none
-	Stdin    *os.File      // nil: the jail's /dev/null. A pipe, socket or memfd: a file of the node could not be reopened inside
-	Spool    *os.File      // required, opened for append: output, denials and the exit are written to it
-	Notify   *os.File      // non-blocking eventfd, written after each append; nil: none
-	Started  time.Time     // zero point of the spool's clock (CLOCK_MONOTONIC is carried over as an offset)
-	Wall     time.Duration // 0: none
-	CPU      time.Duration // 0: none
-	Output   int64         // bytes kept of each stream
-	Grace    time.Duration // between TERM and KILL on Cancel
+	Resize       []Tmpfs  // memory file systems of the root that get other limits, by Target; only Bytes and Inodes count
+	Shown        []int    // CPUs that /sys shows; none: as the Root said
+	CPUs         []int    // that the program may run on, by number; none: those of the caller
+	Command      []string // argv; argv[0] is looked up in PATH of Env inside the jail when it has no slash
+	Env          []string
+	Cwd          string // absolute in the jail
+	UID          uint32 // jail ids of the program
+	GID          uint32
+	Rlimits      []Rlimit
+	Filter       []byte        // seccomp program (struct sock_filter array); required in Syd, must be empty in Minimal
+	Landlock     *Landlock     // nil: none
+	UserNS       bool          // programs may make user namespaces, and others in them
+	BaseExecOnly bool          // nothing below Landlock.Write is executed; without Landlock the start fails
+	Stdin        *os.File      // nil: the jail's /dev/null. A pipe, socket or memfd: a file of the node could not be reopened inside
+	Spool        *os.File      // required, opened for append: output, denials and the exit are written to it
+	Notify       *os.File      // non-blocking eventfd, written after each append; nil: none
+	Started      time.Time     // zero point of the spool's clock (CLOCK_MONOTONIC is carried over as an offset)
+	Wall         time.Duration // 0: none
+	CPU          time.Duration // 0: none
+	Output       int64         // bytes kept of each stream
+	Grace        time.Duration // between TERM and KILL on Cancel
 }
 
 // Mount is a detached mount handed into the jail.

@@ -85,7 +85,7 @@ func (p *Prepared) Build(ctx context.Context, r Root) error {
 	case len(r.Mounts) > wire.MaxFiles-1:
 		return errors.Join(fmt.Errorf("build root: %d mounts are over %d", len(r.Mounts), wire.MaxFiles-1), p.Close())
 	}
-	m, files := &wire.Root{Mode: p.mode, Tmpfs: r.Tmpfs}, []*os.File{r.Mount}
+	m, files := &wire.Root{Mode: p.mode, Tmpfs: r.Tmpfs, CPUs: r.CPUs}, []*os.File{r.Mount}
 	for _, mount := range r.Mounts {
 		m.Mounts = append(m.Mounts, mount.Target)
 		files = append(files, mount.File)
@@ -129,6 +129,8 @@ func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 		return nil, nil, fmt.Errorf("mode %s needs a filter", mode)
 	case !plan.Filter && len(s.Filter) > 0:
 		return nil, nil, fmt.Errorf("mode %s takes no filter", mode)
+	case s.BaseExecOnly && s.Landlock == nil:
+		return nil, nil, errors.New("BaseExecOnly needs Landlock rules")
 	case s.UID == 0 || s.GID == 0:
 		return nil, nil, errors.New("the program may not have the jail's id 0")
 	}
@@ -138,10 +140,14 @@ func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 	m := &wire.Start{
 		Exec: wire.Exec{
 			Mode: mode, Command: s.Command, Env: s.Env, Cwd: s.Cwd, UID: s.UID, GID: s.GID, Rlimits: s.Rlimits, Filter: s.Filter,
+			CPUs: s.CPUs, BaseExecOnly: s.BaseExecOnly,
 		},
-		Resize: s.Resize, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
+		Resize: wire.Resize{Tmpfs: s.Resize, Shown: s.Shown, UserNS: s.UserNS}, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
 		ZeroNS: spool.Monotonic(s.Started), SentNS: spool.MonotonicNow(),
 		WallNS: int64(s.Wall), CPUNS: int64(s.CPU), OutputBytes: s.Output,
+	}
+	if s.BaseExecOnly {
+		m.Resize.NoExec = s.Landlock.Write
 	}
 	if s.Landlock != nil {
 		m.Landlocked, m.Landlock = true, *s.Landlock

@@ -11,7 +11,7 @@ import (
 
 // poise tells the warden that only the filter and execve are left, and waits until it traces this thread.
 func poise(s *stage) error {
-	if err := s.conn.Send(&wire.Poised{Landlock: s.landlock}); err != nil {
+	if err := s.conn.Send(&wire.Poised{Landlock: s.landlock, CoreSched: s.coreSched}); err != nil {
 		return err
 	}
 	_, _, err := wire.Expect[*wire.Go](s.conn, 0)

@@ -1,12 +1,14 @@
 package launch
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 )
 
 // Landlock's file rights (landlock(7)), by the ABI that brought them.
 const (
-	readAccess  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	readAccess  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	writeAccess = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	abi1Access  = 1<<13 - 1
 )
@@ -43,10 +45,11 @@ type rule struct {
 	access uint64
 }
 
-// rules: read and execute everywhere, write to devices and to the files of /proc that the kernel lets the program write,
-// everything below the job's own directories.
-func rules(abi int, write []string) []rule {
-	all := handledAccess(abi)
+// rules: read everywhere, write to devices and to the files of /proc that the kernel lets the program write, everything below the
+// job's own directories. Execute is for execute alone.
+func rules(abi int, write, execute []string) []rule {
+	const exec = unix.LANDLOCK_ACCESS_FS_EXECUTE
+	all := handledAccess(abi) &^ exec
 	list := []rule{
 		{"/", readAccess},
 		{"/dev", (writeAccess | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) & all},
@@ -55,7 +58,18 @@ func rules(abi int, write []string) []rule {
 	for _, dir := range write {
 		list = append(list, rule{dir, all})
 	}
+	for _, dir := range execute {
+		list = append(list, rule{dir, exec})
+	}
 	return list
+}
+
+// executable are the directories below which programs may be executed: all, or those that the job cannot change.
+func (s *stage) executable() ([]string, error) {
+	if !s.BaseExecOnly {
+		return []string{"/"}, nil
+	}
+	return baseDirs("/", s.Landlock.Write)
 }
 
 // restrictAccess confines this thread by Landlock, as far as the kernel has it. TCP ports are not handled: a rule would
@@ -65,8 +79,11 @@ func restrictAccess(s *stage) error {
 		return nil
 	}
 	abi, err := landlockABI()
-	if err == unix.ENOSYS || err == unix.EOPNOTSUPP { // not built, or not switched on; the result says so
-		return nil
+	if err == unix.ENOSYS || err == unix.EOPNOTSUPP { // not built, or not switched on
+		if s.BaseExecOnly {
+			return fmt.Errorf("landlock_create_ruleset: %w: this kernel has no Landlock, which execve_outside_base needs", err)
+		}
+		return nil // the result says so
 	}
 	if err != nil {
 		return call("landlock_create_ruleset(VERSION)", err)
@@ -77,7 +94,11 @@ func restrictAccess(s *stage) error {
 		return call("landlock_create_ruleset", err)
 	}
 	defer unix.Close(set)
-	for _, r := range rules(abi, s.Landlock.Write) {
+	execute, err := s.executable()
+	if err != nil {
+		return err
+	}
+	for _, r := range rules(abi, s.Landlock.Write, execute) {
 		if err := r.add(set); err != nil {
 			return err
 		}

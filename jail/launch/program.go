@@ -14,6 +14,9 @@ const standardPath = "/usr/local/bin:/usr/bin:/bin"
 // findProgram resolves the command and lays out what execve takes, so that nothing is left to do once the filter is on.
 func findProgram(s *stage) error {
 	program, err := lookUp(s.Command[0], s.Env)
+	if s.BaseExecOnly && errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w; the policy denies execve_outside_base, so only programs of the base may be executed", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,13 +60,38 @@ func TestLookUp(t *testing.T) {
 func TestRules(t *testing.T) {
 	for abi := 1; abi <= newestABI; abi++ {
 		all := handledAccess(abi)
-		for _, r := range rules(abi, []string{"/workspace"}) {
+		for _, r := range rules(abi, []string{"/workspace"}, []string{"/usr"}) {
 			if r.access&^all != 0 {
 				t.Errorf("ABI %d: rule for %s allows %#x beyond %#x", abi, r.dir, r.access, all)
+			}
+			if r.access&unix.LANDLOCK_ACCESS_FS_EXECUTE != 0 && r.dir != "/usr" {
+				t.Errorf("ABI %d: below %s programs may be executed", abi, r.dir)
 			}
 			if r.dir == "/" && r.access&writeAccess != 0 {
 				t.Errorf("ABI %d: / may be written", abi)
 			}
 		}
+	}
+}
+
+func TestBaseDirs(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"usr/bin", "var/tmp", "var/lib", "work", "etc"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("work", filepath.Join(root, "bin")); err != nil { // would lead to what the job can change
+		t.Fatal(err)
+	}
+	at := func(names ...string) (list []string) {
+		for _, name := range names {
+			list = append(list, filepath.Join(root, name))
+		}
+		return list
+	}
+	got, err := baseDirs(root, at("work", "var/tmp"))
+	if want := at("etc", "usr", "var/lib"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v %v, want %v", got, err, want)
 	}
 }

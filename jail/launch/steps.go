@@ -15,12 +15,13 @@ type step struct {
 // stage is what the steps know.
 type stage struct {
 	wire.Exec
-	conn     *wire.Conn
-	stdio    [3]int // stdin -1: there is none
-	root     int    // in a plan that chroots
-	landlock int    // ABI in force
-	program  string // path of the executable
-	vectors  vectors
+	conn      *wire.Conn
+	stdio     [3]int // stdin -1: there is none
+	root      int    // in a plan that chroots
+	landlock  int    // ABI in force
+	coreSched bool
+	program   string // path of the executable
+	vectors   vectors
 }
 
 // steps are the plan's steps in order. testdata/steps.golden shows them.
@@ -36,6 +37,8 @@ func steps(p wire.Plan) []step {
 	add(true, "session", newSession)
 	add(true, "signals", resetSignals)
 	add(true, "scheduling", resetScheduling)
+	add(true, "affinity", setAffinity)
+	add(true, "core", takeCore)
 	add(true, "personality", resetPersonality)
 	add(true, "keyring", newKeyring)
 	add(true, "rlimits", setRlimits) // by the process itself: from outside they would be undone, or refused across uids

@@ -53,7 +53,7 @@ func Main() int {
 	return serve(conn, root)
 }
 
-// serve says that the root is in place, and changes its memory file systems as the warden asks, until the warden is gone.
+// serve says that the root is in place, and changes it as the warden asks, until the warden is gone.
 func serve(conn *wire.Conn, root *built) int {
 	for {
 		if conn.Send(&wire.Rooted{}) != nil {
@@ -63,8 +63,8 @@ func serve(conn *wire.Conn, root *built) int {
 		if err != nil {
 			return 0
 		}
-		if err := root.memory.resize(m.Tmpfs); err != nil {
-			_ = conn.Send(wire.Fail("tmpfs", err))
+		if failed := root.change(m); failed != nil {
+			_ = conn.Send(failed)
 			return 1
 		}
 	}

@@ -86,9 +86,8 @@ func protect(proc int, name string) error {
 		return fmt.Errorf("open_tree: %w", err)
 	}
 	defer unix.Close(clone)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(clone, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return fmt.Errorf("mount_setattr: %w", err)
+	if err := setAttributes(clone, unix.MOUNT_ATTR_RDONLY, 0); err != nil {
+		return err
 	}
 	return cover(clone, proc, name)
 }

@@ -23,12 +23,6 @@ type builder struct {
 	built
 }
 
-// built are the parts of the root that can be changed later, until the program starts.
-type built struct {
-	memory     memoryMounts
-	namespaces namespaceLimits
-}
-
 // steps are the plan's steps in order. testdata/steps.golden shows them.
 func steps(p wire.Plan) []step {
 	list := []step{
@@ -37,6 +31,7 @@ func steps(p wire.Plan) []step {
 		{"tmpfs", attachTmpfs},
 		{"proc", attachProc}, // before the old root goes: the kernel allows a new procfs only beside a visible old one
 		{"devpts", attachPTS},
+		{"sys", attachSys},
 	}
 	if p.Chroot {
 		list = append(list, step{"chroot", chroot})
@@ -95,9 +90,14 @@ func (b *builder) attach(mount int, target string, flags uint64) error {
 	return nil
 }
 
-// open opens a place below the new root. The job may have left a symlink there, in the workspace that was restored, and a
-// mount that followed it would cover another directory, or leave this one to the job.
+// open opens a place below the new root.
 func (b *builder) open(target string, flags uint64) (int, error) {
+	return openBelow(b.root, target, flags)
+}
+
+// openBelow opens a place below a directory, or below / itself. The job may have left a symlink there, in the workspace that was
+// restored, and a mount that followed it would cover another directory, or leave this one to the job.
+func openBelow(root int, target string, flags uint64) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | flags, // not O_NOFOLLOW, which would make ENOTDIR of a symlink
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -107,7 +107,7 @@ func (b *builder) open(target string, flags uint64) (int, error) {
 		return -1, fmt.Errorf("mount target %q is not an absolute path below /", target)
 	}
 	for {
-		fd, err := unix.Openat2(b.root, relative, &how)
+		fd, err := unix.Openat2(root, relative, &how)
 		switch err {
 		case nil:
 			return fd, nil

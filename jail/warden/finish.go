@@ -18,7 +18,8 @@ const killPatience = 10 * time.Second
 func (r *run) finish(exit wire.Exit) {
 	problem := errors.Join(r.killAll(), r.pump.drain(), r.denials.flush())
 	exit.StdoutBytes, exit.StderrBytes = r.pump.streams[0].total, r.pump.streams[1].total
-	exit.Truncated, exit.Suppressed, exit.Landlock = r.pump.truncated, r.denials.suppressed, r.landlock
+	exit.Truncated, exit.Suppressed = r.pump.truncated, r.denials.suppressed
+	exit.Landlock, exit.CoreSched = r.landlock, r.coreSched
 	if exit.Truncated && (exit.Cause == wire.CauseExit || exit.Cause == wire.CauseSignal) {
 		exit.Cause = wire.CauseOutput // it printed too much and ended before anyone saw
 	}

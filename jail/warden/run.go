@@ -17,13 +17,14 @@ import (
 // run is one job in the jail.
 type run struct {
 	*warden
-	start    *wire.Start
-	record   *recorder
-	pump     *pump
-	denials  *denials
-	program  int // host pid of the main process
-	pidfd    int // of it: signals never reach another process that got its number
-	landlock int
+	start     *wire.Start
+	record    *recorder
+	pump      *pump
+	denials   *denials
+	program   int // host pid of the main process
+	pidfd     int // of it: signals never reach another process that got its number
+	landlock  int
+	coreSched bool
 
 	events chan any      // for supervise
 	over   chan struct{} // closed when supervise has decided: events no longer matter
@@ -92,8 +93,8 @@ func (r *run) poise(h handed, pipes pipes) error {
 	defer pipes.closeWriters()
 	m := r.start
 	go r.watchGroup()
-	if len(m.Resize) > 0 {
-		if err := r.init.Send(&wire.Resize{Tmpfs: m.Resize}); err != nil {
+	if !m.Resize.Empty() {
+		if err := r.init.Send(&m.Resize); err != nil {
 			return wire.Fail("init", err)
 		}
 		if err := r.rooted(); err != nil {
@@ -121,7 +122,7 @@ func (r *run) poise(h handed, pipes pipes) error {
 	if err != nil {
 		return r.launchError(err)
 	}
-	r.program, r.landlock = p.PID, poised.Landlock
+	r.program, r.landlock, r.coreSched = p.PID, poised.Landlock, poised.CoreSched
 	return r.release()
 }
 

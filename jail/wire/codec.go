@@ -111,3 +111,5 @@ func list[T any](c *codec, v *[]T, each func(*T)) {
 }
 
 func (c *codec) strs(v *[]string) { list(c, v, c.str) }
+
+func (c *codec) ints(v *[]int) { list(c, v, c.int) }

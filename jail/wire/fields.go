@@ -41,7 +41,7 @@ func (m *Ready) fields(c *codec) { c.int(&m.Init) }
 
 func (m *Start) fields(c *codec) {
 	m.Exec.fields(c)
-	list(c, &m.Resize, c.tmpfs)
+	m.Resize.fields(c)
 	c.bool(&m.Stdin)
 	c.bool(&m.Notify)
 	c.i64(&m.ZeroNS)
@@ -55,9 +55,15 @@ func (m *Root) fields(c *codec) {
 	c.str((*string)(&m.Mode))
 	c.strs(&m.Mounts)
 	list(c, &m.Tmpfs, c.tmpfs)
+	c.ints(&m.CPUs)
 }
 
-func (m *Resize) fields(c *codec) { list(c, &m.Tmpfs, c.tmpfs) }
+func (m *Resize) fields(c *codec) {
+	list(c, &m.Tmpfs, c.tmpfs)
+	c.ints(&m.Shown)
+	c.bool(&m.UserNS)
+	c.strs(&m.NoExec)
+}
 
 func (m *Exec) fields(c *codec) {
 	c.str((*string)(&m.Mode))
@@ -71,9 +77,15 @@ func (m *Exec) fields(c *codec) {
 	c.bool(&m.Landlocked)
 	c.strs(&m.Landlock.Write)
 	c.bool(&m.Stdin)
+	c.ints(&m.CPUs)
+	c.bool(&m.BaseExecOnly)
 }
 
-func (m *Poised) fields(c *codec)  { c.int(&m.Landlock) }
+func (m *Poised) fields(c *codec) {
+	c.int(&m.Landlock)
+	c.bool(&m.CoreSched)
+}
+
 func (m *Started) fields(c *codec) { c.i64(&m.StartUS) }
 func (m *Signal) fields(c *codec)  { c.int(&m.Number) }
 func (m *Died) fields(c *codec)    { c.u32(&m.Status) }

@@ -40,7 +40,7 @@ type Ready struct{ Init int }
 // Start hands over one command to a jail whose root is in place. Files: spool, then stdin and notify where the flags say so.
 type Start struct {
 	Exec
-	Resize      []Tmpfs // memory file systems of the root whose limits are now known
+	Resize      Resize
 	Stdin       bool
 	Notify      bool
 	ZeroNS      int64 // CLOCK_MONOTONIC: the spool's zero point
@@ -55,30 +55,46 @@ type Root struct {
 	Mode   Mode
 	Mounts []string
 	Tmpfs  []Tmpfs
+	CPUs   []int // that /sys shows
 }
 
-// Resize gives memory file systems that are in place other limits.
-type Resize struct{ Tmpfs []Tmpfs }
+// Resize changes a root that is in place, before anything of the job runs.
+type Resize struct {
+	Tmpfs  []Tmpfs  // memory file systems that get other limits
+	Shown  []int    // CPUs that /sys shows; none: as before
+	UserNS bool     // programs may make user namespaces and others in them
+	NoExec []string // directories below which nothing is executed, nor mapped to be
+}
 
 // Rooted says that the root is in place, as asked for.
 type Rooted struct{}
 
 // Exec is what launch needs. Files: stdin if any, stdout, stderr, and the root in a plan that chroots.
 type Exec struct {
-	Mode       Mode
-	Command    []string
-	Env        []string
-	Cwd        string
-	UID, GID   uint32
-	Rlimits    []Rlimit
-	Filter     []byte
-	Landlocked bool // Landlock is in force with Landlock.Write; false: there is none
-	Landlock   Landlock
-	Stdin      bool
+	Mode         Mode
+	Command      []string
+	Env          []string
+	Cwd          string
+	UID, GID     uint32
+	Rlimits      []Rlimit
+	Filter       []byte
+	Landlocked   bool // Landlock is in force with Landlock.Write; false: there is none
+	Landlock     Landlock
+	Stdin        bool
+	CPUs         []int // that the program may run on; none: those of the agent
+	BaseExecOnly bool  // Landlock allows execve outside Landlock.Write only
 }
 
-// Poised says that launch has only its filter and execve left. Landlock is the ABI in force, 0: none.
-type Poised struct{ Landlock int }
+// Empty reports whether the root stays as it is.
+func (m *Resize) Empty() bool {
+	return len(m.Tmpfs)+len(m.Shown)+len(m.NoExec) == 0 && !m.UserNS
+}
+
+// Poised says that launch has only its filter and execve left.
+type Poised struct {
+	Landlock  int  // the ABI in force, 0: none
+	CoreSched bool // no other jail's program shares a core with it
+}
 
 // Go tells launch to go on: it is traced if it has to be.
 type Go struct{}

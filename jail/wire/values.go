@@ -53,6 +53,7 @@ type Exit struct {
 	Orphans     int64  `json:"orphans"`    // processes still alive when the program ended
 	Suppressed  int64  `json:"suppressed"` // refused calls beyond the ones recorded
 	Landlock    int    `json:"landlock"`   // ABI used, 0: none
+	CoreSched   bool   `json:"core_sched"` // no other jail shared a core with it
 	StartUS     int64  `json:"start_us"`   // from Start to the program's execve
 	RunUS       int64  `json:"run_us"`     // from execve to its end
 }
