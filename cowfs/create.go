@@ -137,7 +137,7 @@ func (t *Tree) mount(skel *skeleton) error {
 	defer work.Close()
 	// Volatile for named workspaces too: what makes their content durable is a flush, and an upper that lived through a
 	// crash of the node is never trusted (see record.Boot). Without it each unmount syncs the node's whole disk.
-	if t.root, err = mountOverlay(t.m.api, []*os.File{skel.dir, t.m.common}, t.upper, work, t.m.support.Volatile); err != nil {
+	if t.root, err = mountOverlay([]*os.File{skel.dir, t.m.common}, t.upper, work, t.m.support.Volatile); err != nil {
 		return err
 	}
 	for _, name := range t.m.node.clones {

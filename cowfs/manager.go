@@ -29,7 +29,6 @@ type Options struct {
 type Support struct {
 	FSType   string `json:"fs_type"`
 	Overlay  bool   `json:"overlay"`
-	LayerAPI string `json:"layer_api"`
 	Volatile bool   `json:"volatile"`
 	Prompt   bool   `json:"prompt"` // statfs(2) counts a write when it is made
 	Tmpfile  bool   `json:"tmpfile"`
@@ -42,7 +41,6 @@ type Support struct {
 type Manager struct {
 	opts    Options
 	support Support
-	api     layerAPI
 	node    *nodeLower
 
 	// Directories of the state, held open so that nothing below them is ever reached by a path.
@@ -93,7 +91,7 @@ func Open(opts Options) (*Manager, error) {
 		m.closeFiles()
 		return nil, err
 	}
-	m.support, m.api = probe(opts.StateDir)
+	m.support = probe(opts.StateDir)
 	if m.support.Problem != "" {
 		m.closeFiles()
 		return nil, fmt.Errorf("%w: %s", ErrUnsupported, m.support.Problem)
@@ -112,8 +110,7 @@ func Open(opts Options) (*Manager, error) {
 
 // Probe tells what Open would find in stateDir, for doctor. It leaves nothing behind.
 func Probe(stateDir string) Support {
-	support, _ := probe(stateDir)
-	return support
+	return probe(stateDir)
 }
 
 // Support tells what the node can do.

@@ -9,29 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layerAPI is how layers are named to overlayfs.
-type layerAPI int
-
-const (
-	// layersByFD hands descriptors to fsconfig(2) (lowerdir+, upperdir, workdir as FSCONFIG_SET_FD; Linux 6.13).
-	layersByFD layerAPI = iota
-	// layersByPath names descriptors as /proc/self/fd/N in the classic string options (any kernel).
-	layersByPath
-)
-
-func (a layerAPI) String() string {
-	if a == layersByFD {
-		return "lowerdir+ by descriptor"
-	}
-	return "lowerdir by /proc/self/fd path"
-}
-
-// mountOverlay assembles a detached overlay over lowers, the topmost first. With volatile set, overlayfs neither honours fsync nor syncs the disk when
+// mountOverlay assembles a detached overlay over lowers, the topmost first. Layers are named as /proc/self/fd/N, which any
+// kernel takes, and which is all that a jail then reads in its /proc/self/mountinfo: for a layer handed over as a descriptor
+// (6.13) the kernel looks up the node's path and shows it. With volatile set, overlayfs neither honours fsync nor syncs the disk when
 // it is unmounted: right for trees that nobody keeps.
 //
 // redirect_dir and metacopy are switched off in so many words: with either, an upper holds files without data and
 // directories under other names, and a flush of the upper alone would save holes.
-func mountOverlay(api layerAPI, lowers []*os.File, upper, work *os.File, volatile bool) (*os.File, error) {
+func mountOverlay(lowers []*os.File, upper, work *os.File, volatile bool) (*os.File, error) {
 	fs, err := openFS("overlay")
 	if err != nil {
 		return nil, err
@@ -39,9 +24,13 @@ func mountOverlay(api layerAPI, lowers []*os.File, upper, work *os.File, volatil
 	defer fs.close()
 
 	fs.set("source", "tolbooth")
-	fs.lowers(api, lowers)
-	fs.layer(api, "upperdir", upper)
-	fs.layer(api, "workdir", work)
+	paths := make([]string, len(lowers))
+	for i, d := range lowers {
+		paths[i] = fdPath(d)
+	}
+	fs.set("lowerdir", strings.Join(paths, ":"))
+	fs.set("upperdir", fdPath(upper))
+	fs.set("workdir", fdPath(work))
 	fs.set("redirect_dir", "nofollow")
 	fs.set("metacopy", "off")
 	fs.set("index", "off")
@@ -100,32 +89,6 @@ func (c *fsContext) flag(key string) {
 		return
 	}
 	c.fail("set "+key, unix.FsconfigSetFlag(c.fd, key))
-}
-
-// lowers names the read-only layers, the topmost first.
-func (c *fsContext) lowers(api layerAPI, dirs []*os.File) {
-	if api == layersByFD {
-		for _, d := range dirs {
-			c.layer(api, "lowerdir+", d)
-		}
-		return
-	}
-	paths := make([]string, len(dirs))
-	for i, d := range dirs {
-		paths[i] = fdPath(d)
-	}
-	c.set("lowerdir", strings.Join(paths, ":"))
-}
-
-func (c *fsContext) layer(api layerAPI, key string, dir *os.File) {
-	if c.err != nil {
-		return
-	}
-	if api == layersByPath {
-		c.set(key, fdPath(dir))
-		return
-	}
-	c.fail("set "+key, unix.FsconfigSetFd(c.fd, key, int(dir.Fd())))
 }
 
 // mount creates the file system and returns its detached mount.

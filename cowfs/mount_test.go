@@ -2,38 +2,31 @@ package cowfs
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-// TestEveryWayOfNamingLayers: kernels before 6.13 know only the second.
-func TestEveryWayOfNamingLayers(t *testing.T) {
-	hosttest.Root(t)
-	dir := stateDir(t)
-	for _, api := range []layerAPI{layersByFD, layersByPath} {
-		for _, volatile := range []bool{false, true} {
-			t.Run(api.String(), func(t *testing.T) {
-				if api == layersByFD {
-					hosttest.Kernel(t, 6, 13, "overlay layers by descriptor")
-				}
-				if err := tryOverlay(dir, api, volatile); err != nil {
-					t.Errorf("volatile=%v: %v", volatile, err)
-				}
-			})
-		}
-	}
-}
-
-func TestTreesWorkWithLayersByPath(t *testing.T) {
+// TestMountinfoNamesNoPathOfTheNode: a jail reads the options of its own root.
+func TestMountinfoNamesNoPathOfTheNode(t *testing.T) {
 	m := newManager(t, nil)
-	m.api = layersByPath
 	tree := create(t, m, CreateOptions{})
-	must(t, tree.WriteFile("f", []byte("x"), 0o644, JobID, JobID))
-	if data, _, err := tree.ReadFile("f", 10); err != nil || string(data) != "x" {
-		t.Errorf("%q %v", data, err)
-	}
+	hosttest.OnOwnThread(func() { // attached in a mount namespace of its own, or no table lists it
+		must(t, unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
+		must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		must(t, unix.MoveMount(int(tree.root.Fd()), "", unix.AT_FDCWD, t.TempDir(), unix.MOVE_MOUNT_F_EMPTY_PATH))
+		table, err := os.ReadFile("/proc/thread-self/mountinfo")
+		must(t, err)
+		for line := range strings.Lines(string(table)) {
+			if _, options, ok := strings.Cut(line, " - overlay tolbooth "); ok && strings.Contains(options, m.opts.StateDir) {
+				t.Errorf("the root's options name the state directory: %s", options)
+			}
+		}
+	})
 }
 
 func TestAFailedMountSaysWhatTheKernelSaid(t *testing.T) {

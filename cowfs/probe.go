@@ -24,12 +24,12 @@ var fsNames = map[int64]string{
 }
 
 // probe finds out by trying whether dir can hold the uppers of overlays, and which mount options this kernel has.
-func probe(dir string) (Support, layerAPI) {
+func probe(dir string) Support {
 	var s Support
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		s.Problem = fmt.Sprintf("statfs %s: %v", dir, err)
-		return s, 0
+		return s
 	}
 	s.FSType = fsNames[int64(fs.Type)]
 	if s.FSType == "" {
@@ -40,7 +40,7 @@ func probe(dir string) (Support, layerAPI) {
 	scratch, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {
 		s.Problem = fmt.Sprintf("make a directory in the state directory: %v", err)
-		return s, 0
+		return s
 	}
 	defer os.RemoveAll(scratch)
 
@@ -48,21 +48,17 @@ func probe(dir string) (Support, layerAPI) {
 	s.Tmpfile = hasTmpfile(scratch)
 	s.DType = hasDType(scratch)
 
-	api, why := layersByFD, error(nil)
-	for _, try := range []struct {
-		api      layerAPI
-		volatile bool
-	}{{layersByFD, true}, {layersByPath, true}, {layersByFD, false}, {layersByPath, false}} {
-		if err := tryOverlay(scratch, try.api, try.volatile); err != nil {
+	var why error
+	for _, volatile := range []bool{true, false} {
+		if err := tryOverlay(scratch, volatile); err != nil {
 			why = errors.Join(why, err)
 			continue
 		}
-		s.Overlay, s.Volatile, api = true, try.volatile, try.api
-		s.LayerAPI = api.String()
+		s.Overlay, s.Volatile = true, volatile
 		break
 	}
 	s.Problem = s.problem(dir, why)
-	return s, api
+	return s
 }
 
 // problem puts into words what keeps trees from being made; empty when nothing does.
@@ -82,7 +78,7 @@ func (s Support) problem(dir string, why error) string {
 }
 
 // tryOverlay mounts an overlay below scratch, deletes a lower file through it and looks for the whiteout.
-func tryOverlay(scratch string, api layerAPI, volatile bool) (err error) {
+func tryOverlay(scratch string, volatile bool) (err error) {
 	base, err := os.MkdirTemp(scratch, "o-")
 	if err != nil {
 		return err
@@ -101,7 +97,7 @@ func tryOverlay(scratch string, api layerAPI, volatile bool) (err error) {
 	if err := os.WriteFile(filepath.Join(base, "lower", "f"), nil, 0o644); err != nil {
 		return err
 	}
-	mnt, err := mountOverlay(api, dirs[:1], dirs[1], dirs[2], volatile)
+	mnt, err := mountOverlay(dirs[:1], dirs[1], dirs[2], volatile)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func overlayLayer(stateDir string) Layer {
 	if support.Problem != "" {
 		return missing("overlay", support.Problem, "grant CAP_SYS_ADMIN and keep the state directory on a local disk (ext4, xfs, btrfs) or a tmpfs; --state names it")
 	}
-	found := fmt.Sprintf("%s at %s, %s", support.FSType, dir, support.LayerAPI)
+	found := fmt.Sprintf("%s at %s", support.FSType, dir)
 	if support.Volatile {
 		found += ", volatile"
 	}
