@@ -68,6 +68,11 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("become the reaper of wardens' children: %w", err)
 	}
 
+	usable, err := usableCPUs()
+	if err != nil {
+		return nil, err
+	}
+	b.cpus = newCPUSpread(usable)
 	if b.policy, err = policy.Default(runtime.GOARCH); err != nil {
 		return nil, fmt.Errorf("syscall policy: %w", err)
 	}
@@ -108,7 +113,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 	b.back.Push("close the prepared namespaces", pool.Close)
 
 	b.pool = &places{
-		mode: o.Mode, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults,
+		mode: o.Mode, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
 		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
 		// they are used again.
 		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,

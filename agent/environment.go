@@ -2,7 +2,6 @@ package agent
 
 import (
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,10 +13,9 @@ import (
 const workspaceDir = "/workspace"
 
 // defaultEnv is a job's environment before its request adds to it: nothing of the agent's own. TZ is unset, so the clock
-// is UTC. The last group keeps runtimes from starting one thread for each CPU of the node when the job has fewer.
-func defaultEnv(cpus float64) map[string]string {
-	threads := strconv.Itoa(max(1, int(math.Ceil(cpus))))
-	return map[string]string{
+// is UTC. Runtimes start as many threads as the job has CPUs, and not one for each of the node's.
+func defaultEnv(cpus int) map[string]string {
+	env := map[string]string{
 		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME":    workspaceDir,
 		"USER":    "sandbox",
@@ -27,12 +25,18 @@ func defaultEnv(cpus float64) map[string]string {
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 
-		"OMP_NUM_THREADS":      threads,
-		"OPENBLAS_NUM_THREADS": threads,
-		"MKL_NUM_THREADS":      threads,
-		"GOMAXPROCS":           threads,
-		"UV_THREADPOOL_SIZE":   threads,
+		// Its threads wait for disks and names more than they compute; fewer than libuv's own number can lock programs up.
+		"UV_THREADPOOL_SIZE": strconv.Itoa(max(4, cpus)),
 	}
+	for _, name := range computeThreads {
+		env[name] = strconv.Itoa(cpus)
+	}
+	return env
+}
+
+// computeThreads name the number of threads that a runtime computes with.
+var computeThreads = []string{
+	"GOMAXPROCS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS",
 }
 
 // What execve takes (MAX_ARG_STRLEN, and a quarter of the smallest stack that jails get).
@@ -44,7 +48,7 @@ const (
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,254}$`)
 
 // environment merges the request's variables over the defaults, sorted.
-func environment(cpus float64, extra, asked map[string]string) ([]string, error) {
+func environment(cpus int, extra, asked map[string]string) ([]string, error) {
 	env := defaultEnv(cpus)
 	maps.Copy(env, extra)
 	for _, name := range slices.Sorted(maps.Keys(asked)) {

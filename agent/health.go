@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/http"
+	"runtime"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail"
@@ -73,7 +74,7 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 		Network:   s.nodeNetwork(),
 		Workspace: api.NodeWorkspace{Named: s.cfg.FS.Enabled, Bucket: s.cfg.FS.Client},
 		Policy:    api.NodePolicy{Extras: []string{}, Deny: []string{}},
-		Env:       defaultEnv(defaults.CPUs), Capacity: s.jobs.Capacity(),
+		Env:       defaultEnv(cpuCount(defaults.CPUs, runtime.NumCPU())), Capacity: s.jobs.Capacity(),
 		Request: api.RequestLimits{MaxBody: s.cfg.MaxBody, MaxFiles: maxFiles, MaxLabels: maxLabels, MaxWait: api.Duration(maxWait)},
 	}
 	for mode, m := range rep.Modes {

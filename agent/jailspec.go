@@ -14,18 +14,16 @@ import (
 var writable = []string{"/workspace", "/tmp", "/var/tmp", "/run", "/dev", "/proc"}
 
 // jailSpec is the command of a job in the words of package jail.
-func (s *spine) jailSpec(w *work, p *place, notify *os.File) jail.Spec {
+func (s *spine) jailSpec(w *work, p *place, cpus []int, notify *os.File) jail.Spec {
 	l := w.Limits
 	spec := jail.Spec{
-		Resize: p.resize(memoryOf(w.Limits)), Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
+		Resize: p.resize(memoryOf(w.Limits)), Shown: p.show(cpus), CPUs: cpus, Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
 		Stdin: w.Stdin, Spool: w.Spool, Notify: notify, Started: w.Admitted,
 		Wall: l.Wall.Value, CPU: l.CPU.Value, Output: l.Output.Value, Grace: s.grace,
 		Landlock: &jail.Landlock{Write: writable},
 		Rlimits: []jail.Rlimit{
 			{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles.Value)},
-			// One file cannot outgrow the accounting; below that the disk limit itself ends the job, by name.
-			{Resource: unix.RLIMIT_FSIZE, Value: 2 * uint64(l.Disk.Value)},
-			{Resource: unix.RLIMIT_CORE, Value: 0},
+			{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.Disk.Value)}, // no write outgrows the limit between two looks at the disk
 		},
 	}
 	if w.Mode == jail.Syd {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type place struct {
 	cell  cell
 	tree  *cowfs.Tree  // an ephemeral one; nil: the job's own is made when it is known
 	tmpfs []jail.Tmpfs // memory file systems of a root that is built; nil: it is not built yet
+	shown []int        // CPUs that its /sys shows
 	back  undo.Stack   // from newest to oldest: jail, namespace, cgroup, tree, slot
 }
 
@@ -70,6 +72,7 @@ type places struct {
 	fs       *cowfs.Manager
 	faults   *faults
 	slots    uint32
+	cpus     *cpuSpread
 	usual    limits // of a job that names none: what prepared places are made for
 
 	ready chan *place
@@ -158,7 +161,7 @@ func (ps *places) makeAhead(ctx context.Context) (_ *place, err error) {
 	if p.tree, err = ps.fs.Prepare(p.slot, p.base()); err == nil {
 		p.back.Push("discard the tree", p.tree.Discard)
 		p.back.Push("end every process", p.kill)
-		err = p.build(ctx, p.tree, memoryOf(ps.usual))
+		err = p.build(ctx, p.tree, memoryOf(ps.usual), ps.cpus.first(ps.usual.CPUs.Value))
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Release())
@@ -167,15 +170,15 @@ func (ps *places) makeAhead(ctx context.Context) (_ *place, err error) {
 }
 
 // build puts the root in place, unless it is.
-func (p *place) build(ctx context.Context, t rooted, tmpfs []jail.Tmpfs) error {
+func (p *place) build(ctx context.Context, t rooted, tmpfs []jail.Tmpfs, cpus []int) error {
 	if p.tmpfs != nil {
 		return nil
 	}
-	root := jail.Root{Mount: t.Root(), Tmpfs: tmpfs}
+	root := jail.Root{Mount: t.Root(), Tmpfs: tmpfs, CPUs: cpus}
 	for _, m := range t.Mounts() {
 		root.Mounts = append(root.Mounts, jail.Mount{Target: m.Target, File: m.File})
 	}
-	p.tmpfs = tmpfs
+	p.tmpfs, p.shown = tmpfs, cpus
 	return p.cell.Build(ctx, root)
 }
 
@@ -188,6 +191,14 @@ func (p *place) resize(want []jail.Tmpfs) []jail.Tmpfs {
 		}
 	}
 	return list
+}
+
+// show is the list of CPUs that the root has to show from now on; nil: it does.
+func (p *place) show(cpus []int) []int {
+	if slices.Equal(p.shown, cpus) {
+		return nil
+	}
+	return cpus
 }
 
 // make makes a place from nothing: slot, cgroup, network namespace, warden and init.

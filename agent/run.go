@@ -12,8 +12,8 @@ import (
 
 // Run takes one job through its whole life. It is the only place that knows the order:
 //
-//	take a place → make the tree → build the root → plug the network → set limits → start → wait → kill until empty →
-//	outputs → flush → undo in reverse
+//	take a place → make the tree → choose CPUs → build the root → plug the network → set limits → start → wait →
+//	kill until empty → outputs → flush → undo in reverse
 //
 // Each acquisition pushes its undo on the next line. Nothing of the job runs any more when Run returns; what is left to
 // undo then (closing mounts, removing directories, giving the slot back) holds no process and goes on in the background.
@@ -39,7 +39,9 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	back.Push("end every process", place.kill)
 	r.timer.step(&r.Timings.Workspace)
 
-	if err := place.build(ctx, tree, memoryOf(w.Limits)); err != nil {
+	cpus, give := s.cpus.take(w.Limits.CPUs.Value)
+	back.Push("give the CPUs back", func() error { give(); return nil })
+	if err := place.build(ctx, tree, memoryOf(w.Limits), cpus); err != nil {
 		return r.startFailed(ctx, "build the root", err)
 	}
 	r.timer.step(&r.Timings.Jail)
@@ -57,7 +59,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.own(w.Stdin); err != nil {
 		return r.startFailed(ctx, "hand stdin over", err)
 	}
-	proc, err := place.cell.Start(ctx, s.jailSpec(w, place, p.Notify()))
+	proc, err := place.cell.Start(ctx, s.jailSpec(w, place, cpus, p.Notify()))
 	if err != nil {
 		return r.startFailed(ctx, "start the command", err)
 	}

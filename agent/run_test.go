@@ -159,7 +159,7 @@ func testWork(t *testing.T) *work {
 
 // run takes one job through a faked world and waits until everything is undone.
 func (f *faked) run(ctx context.Context, t *testing.T) (api.Result, []api.State) {
-	s := &spine{log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f}
+	s := &spine{log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f, cpus: newCPUSpread([]int{0})}
 	p := &follow{}
 	res := s.Run(ctx, testWork(t), p)
 	s.undoing.Wait()

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"unicode"
 
@@ -168,7 +169,7 @@ func (b *rulebook) command(w *work, r *api.JobRequest) (err error) {
 		}
 		w.Files = append(w.Files, file)
 	}
-	if w.Env, err = environment(w.Limits.CPUs.Value, extra, r.Env); err != nil {
+	if w.Env, err = environment(cpuCount(w.Limits.CPUs.Value, runtime.NumCPU()), extra, r.Env); err != nil {
 		return err
 	}
 	return checkArguments(w.Command, w.Env)

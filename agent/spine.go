@@ -31,6 +31,7 @@ type spine struct {
 	trees  treeMaker
 	nets   plugger
 	disk   *diskWatch
+	cpus   *cpuSpread
 
 	undoing sync.WaitGroup // undo stacks that run behind finished jobs
 }
