@@ -16,13 +16,14 @@ type watched struct {
 	group group
 	call  chan struct{} // a look is wanted
 
-	mu     sync.Mutex
-	held   cowfs.Space        // by the last look
-	base   cowfs.Space        // in use on the file system just before that look
-	cost   time.Duration      // of that look
-	at     time.Time          // its end
-	blind  int                // looks that failed since
-	breaks context.CancelFunc // ends a look at the running job; nil: none goes on
+	mu      sync.Mutex
+	held    cowfs.Space        // by the last look
+	base    cowfs.Space        // in use on the file system just before that look
+	cost    time.Duration      // of that look
+	at      time.Time          // its end
+	blind   int                // looks that failed since
+	breaks  context.CancelFunc // ends a look at the running job; nil: none goes on
+	stopped bool               // where it stands, until judge has decided
 }
 
 // most is the most that the job can hold when so much of the file system is in use. Guarded by mu.
@@ -38,11 +39,10 @@ func (j *watched) consider(use cowfs.Space, now time.Time) time.Duration {
 	most := j.most(use)
 	left, room := j.limit.Minus(most), j.limit.Minus(j.held)
 	switch {
+	case j.stopped:
+		return pollMost
 	case most.Over(j.limit):
-		if j.breaks != nil {
-			j.breaks() // it must be stopped first
-		}
-		j.ask()
+		j.stop()
 		return pollMost
 	case j.breaks != nil || now.Before(j.at.Add(lookShare*j.cost)):
 	case left.Bytes < room.Bytes/2 || left.Inodes < room.Inodes/2 || now.After(j.at.Add(j.watch.every)):
@@ -51,6 +51,18 @@ func (j *watched) consider(use cowfs.Space, now time.Time) time.Duration {
 	return min(
 		time.Duration(float64(left.Bytes)/bytesPerSecond*float64(time.Second)),
 		time.Duration(float64(left.Inodes)/inodesPerSecond*float64(time.Second)))
+}
+
+// stop stops the job here and now, and has it judged. Who is inside a system call goes on until that returns. Guarded by mu.
+func (j *watched) stop() {
+	j.stopped = true
+	if err := j.group.Hold(); err != nil {
+		j.watch.faults.add("disk watch", err)
+	}
+	if j.breaks != nil {
+		j.breaks()
+	}
+	j.ask()
 }
 
 func (j *watched) ask() {
@@ -63,9 +75,12 @@ func (j *watched) ask() {
 // check looks at the job and says whether it is over its limit.
 func (j *watched) check(ctx context.Context) bool {
 	use, err := j.watch.inUse()
+	if err != nil {
+		j.watch.faults.add("disk watch", err)
+		return false
+	}
 	j.mu.Lock()
-	full := err == nil && j.most(use).Over(j.limit)
-	if full {
+	if j.stopped {
 		j.mu.Unlock()
 		return j.judge(ctx)
 	}
@@ -86,17 +101,17 @@ func (j *watched) check(ctx context.Context) bool {
 	return j.blind == blindLooks || err == nil && held.Over(j.limit)
 }
 
-// judge stops the job and looks until it is known whether it is over. Who is inside a system call when it is stopped goes
-// on writing until that returns, so a look counts only when the job stood still, or when nothing grew meanwhile. A write
-// that is over the limit is not waited for: the kill that follows ends it in the middle.
+// judge looks at a stopped job until it is known whether it is over. One that is not goes on; one that is will be killed as
+// it stands. A look counts when the job stood still, or when nothing grew meanwhile. The write that went over the limit is
+// not waited for: the kill ends it in the middle.
 func (j *watched) judge(ctx context.Context) (over bool) {
-	if err := j.group.Hold(); err != nil {
-		j.watch.faults.add("disk watch", err)
-	}
 	defer func() {
 		if over {
-			return // it is killed as it stands
+			return
 		}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.stopped = false
 		if err := j.group.Thaw(); err != nil && ctx.Err() == nil {
 			j.watch.faults.add("disk watch", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Find lists the processes of this machine whose command line is cmdline (arguments separated by NUL).
@@ -38,4 +39,18 @@ func (a *Agent) WardenOf(cmdline string) int {
 	}
 	a.t.Fatalf("no process %q", cmdline)
 	return 0
+}
+
+// CPU is the processor time that the agent's own process has used, without those it started.
+func (a *Agent) CPU() time.Duration {
+	a.t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(a.PID) + "/stat")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest) // the first is the state, field 3 of proc(5)
+	user, _ := strconv.Atoi(fields[14-3])
+	system, _ := strconv.Atoi(fields[15-3])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
