@@ -101,7 +101,10 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("open the workspaces: %w", err)
 	}
 	b.back.Push("close the workspaces", b.fs.Close)
-	b.disk = newDiskWatch(b.fs, b.faults)
+	if b.disk, err = newDiskWatch(b.fs, b.faults); err != nil {
+		return nil, fmt.Errorf("watch the disk: %w", err)
+	}
+	b.back.Push("end the disk watch", b.disk.Close)
 	if err := b.reclaim(); err != nil {
 		return nil, fmt.Errorf("clear away an earlier agent's trees: %w", err)
 	}
@@ -113,7 +116,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 	b.back.Push("close the prepared namespaces", pool.Close)
 
 	b.pool = &places{
-		mode: o.Mode, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
+		mode: o.Mode, engine: jail.Ptrace, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
 		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
 		// they are used again.
 		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,

@@ -15,6 +15,7 @@ type watched struct {
 	tree  tree
 	group group
 	call  chan struct{} // a look is wanted
+	speed float64       // processors that may write at once
 
 	mu      sync.Mutex
 	held    cowfs.Space        // by the last look
@@ -48,9 +49,8 @@ func (j *watched) consider(use cowfs.Space, now time.Time) time.Duration {
 	case left.Bytes < room.Bytes/2 || left.Inodes < room.Inodes/2 || now.After(j.at.Add(j.watch.every)):
 		j.ask()
 	}
-	return min(
-		time.Duration(float64(left.Bytes)/bytesPerSecond*float64(time.Second)),
-		time.Duration(float64(left.Inodes)/inodesPerSecond*float64(time.Second)))
+	seconds := min(float64(left.Bytes)/bytesPerSecond, float64(left.Inodes)/inodesPerSecond) / j.speed
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // stop stops the job here and now, and has it judged. Who is inside a system call goes on until that returns. Guarded by mu.

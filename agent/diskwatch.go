@@ -2,6 +2,9 @@ package agent
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -23,15 +26,16 @@ type diskWatch struct {
 	inUse  func() (cowfs.Space, error) // of the state file system
 	every  time.Duration               // a job is looked at this often, whatever the bound says
 	faults *faults
-	wake   chan struct{} // something changed that poll did not know of when it went to sleep
+	wake   int // eventfd: something changed that poll did not know of when it went to sleep
 
+	polls   sync.WaitGroup
 	mu      sync.Mutex
 	jobs    map[*watched]bool // guarded by mu
 	polling bool              // guarded by mu
 }
 
 const (
-	// No job writes faster than this: what one copy of memory takes, and what the kernel needs to make an inode.
+	// No processor writes faster than this: what a copy of memory takes, and what the kernel needs to make an inode.
 	bytesPerSecond  = 4 << 30
 	inodesPerSecond = 1 << 20
 
@@ -47,12 +51,22 @@ const (
 	blindLooks = 4
 )
 
-func newDiskWatch(fs *cowfs.Manager, f *faults) *diskWatch {
+func newDiskWatch(fs *cowfs.Manager, f *faults) (*diskWatch, error) {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
 	every := lookBlindly
 	if fs.Support().Prompt {
 		every = lookAtLeast
 	}
-	return &diskWatch{inUse: fs.InUse, every: every, faults: f, wake: make(chan struct{}, 1)}
+	return &diskWatch{inUse: fs.InUse, every: every, faults: f, wake: wake}, nil
+}
+
+// Close ends the watch. No job may be held.
+func (d *diskWatch) Close() error {
+	d.polls.Wait()
+	return unix.Close(d.wake)
 }
 
 // hold watches one job until ctx ends, and calls over once when it holds more than it may.
@@ -63,7 +77,7 @@ func (d *diskWatch) hold(ctx context.Context, l limits, t tree, g group, over fu
 	}
 	j := &watched{
 		watch: d, limit: cowfs.Space{Bytes: l.Disk.Value, Inodes: l.Inodes.Value}, tree: t, group: g,
-		call: make(chan struct{}, 1), base: start,
+		call: make(chan struct{}, 1), base: start, speed: math.Ceil(max(l.CPUs.Value, 1)),
 	}
 	j.ask() // what is there already counts
 	d.add(j)
@@ -91,7 +105,7 @@ func (d *diskWatch) add(j *watched) {
 	d.jobs[j] = true
 	if !d.polling {
 		d.polling = true
-		go d.poll()
+		d.polls.Go(d.poll)
 	}
 	d.rouse()
 }
@@ -103,11 +117,10 @@ func (d *diskWatch) remove(j *watched) {
 	d.rouse()
 }
 
+// rouse ends poll's sleep.
 func (d *diskWatch) rouse() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	one := binary.NativeEndian.AppendUint64(nil, 1)
+	_, _ = unix.Write(d.wake, one) // fails only when as many are waiting already as fit
 }
 
 // poll asks the file system, for all jobs at once, as long as there are any. It has a thread of its own and goes before
@@ -144,15 +157,12 @@ func goFirst() {
 	}
 }
 
-// sleep waits, a longer time only until something changes. The clocks of Go's scheduler are too coarse for a short one.
+// sleep waits until something changes, at most so long. It waits in the kernel itself: a timer of Go's scheduler is as late
+// as the threads that have to be found for it.
 func (d *diskWatch) sleep(wait time.Duration) {
-	if wait < 10*pollLeast {
-		ts := unix.NsecToTimespec(wait.Nanoseconds())
-		_ = unix.Nanosleep(&ts, nil) // interrupted: the next look comes sooner
-		return
-	}
-	select {
-	case <-d.wake:
-	case <-time.After(wait):
+	ts := unix.NsecToTimespec(wait.Nanoseconds())
+	fds := []unix.PollFd{{Fd: int32(d.wake), Events: unix.POLLIN}}
+	if n, _ := unix.Ppoll(fds, &ts, nil); n > 0 { // interrupted: the next question comes sooner
+		_, _ = unix.Read(d.wake, make([]byte, 8)) // back to zero
 	}
 }

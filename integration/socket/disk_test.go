@@ -22,7 +22,7 @@ var fillers = []struct {
 	{"dd_1Gi", 1 << 30, 0, "import subprocess\nsubprocess.run(['dd','if=/dev/zero','of=a','bs=1M'],stderr=-3); subprocess.run(['dd','if=/dev/zero','of=b','bs=1M'],stderr=-3)"},
 	{"dd_100Mi", 100 << 20, 0, "import subprocess\nsubprocess.run(['dd','if=/dev/zero','of=a','bs=1M'],stderr=-3); subprocess.run(['dd','if=/dev/zero','of=b','bs=1M'],stderr=-3)"},
 	{"dd_40Mi", 40 << 20, 0, "import subprocess\nsubprocess.run(['dd','if=/dev/zero','of=a','bs=1M'],stderr=-3); subprocess.run(['dd','if=/dev/zero','of=b','bs=1M'],stderr=-3)"},
-	{"one_large_call", 200 << 20, 0, "import os\nx=bytes(150<<20)\nfor n in 'abcd': os.write(os.open(n,os.O_CREAT|os.O_WRONLY),x)"},
+	{"one_large_call", 1 << 30, 0, "import os\nx=bytes(700<<20)\nfor n in 'abcd': os.write(os.open(n,os.O_CREAT|os.O_WRONLY),x)"},
 	{"two_writers", 200 << 20, 0, "import os\np=os.fork()\nx=bytes(1<<20)\nfor n in range(1000):\n f=open('f%d-%d'%(n,p),'wb')\n for i in range(50): f.write(x)"},
 	{"reserved", 100 << 20, 0, "import os,ctypes\nlibc=ctypes.CDLL(None)\nfor n in range(200):\n fd=os.open('f%d'%n,os.O_CREAT|os.O_RDWR)\n libc.fallocate(fd,0,ctypes.c_long(0),ctypes.c_long(90<<20))\n libc.fallocate(fd,1,ctypes.c_long(0),ctypes.c_long(90<<20))\n os.pwrite(fd,bytes(1<<20),0)"},
 	{"posix_fallocate", 100 << 20, 0, "import os\nfor n in range(20): os.posix_fallocate(os.open('f%d'%n,os.O_CREAT|os.O_RDWR),0,90<<20)"},
@@ -47,7 +47,7 @@ func TestDiskLimitHolds(t *testing.T) {
 			go func() { peak <- leastFree(state, stop) }()
 			cpu := a.CPU()
 			started := time.Now()
-			res := a.Run(code(f.code, api.Limits{Disk: api.Quantity(f.disk), Inodes: f.inodes, Memory: api.Quantity(1 << 30), CPUs: 2}))
+			res := a.Run(code(f.code, api.Limits{Disk: api.Quantity(f.disk), Inodes: f.inodes, Memory: api.Quantity(2 << 30), CPUs: 2}))
 			took, spent := time.Since(started), a.CPU()-cpu
 			close(stop)
 			least := <-peak
