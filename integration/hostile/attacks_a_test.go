@@ -21,4 +21,9 @@ var attacksA = []attack{
 	{id: "A21", file: "a21_privilege.py", held: 13},
 	{id: "A22", file: "a22_threads.py", held: 6},
 	{id: "A24", file: "testdata/a24_vanish.c", alone: true, held: 1, within: 60 * time.Second},
+
+	// What is not on anybody's list.
+	{id: "A", file: "a_stdio.py", held: 21},
+	{id: "A", file: "a_prctl.py", held: 20, rules: []string{"syscall.prctl_mm", "syscall.prctl_sched_core"}},
+	{id: "A", file: "a_warden.py", held: 60},
 }
