@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (n *node) report() report {
 		r.Modes[jail.Mode(name)] = n.modeReport(name)
 	}
 	for _, l := range n.found.Layers {
-		if !l.OK && len(l.Needed) == 0 && l.Name != "quota" { // the agent's own accounting holds the disk limit; results say so
+		if concerns := len(l.Needed) == 0 || slices.Contains(l.Needed, string(n.cfg.Backend)); !l.OK && concerns && l.Name != "quota" { // the agent's own accounting holds the disk limit; results say so
 			r.Problems = append(r.Problems, api.NodeProblem{What: "layer " + l.Name + " is missing", Why: l.Why, Fix: l.Fix})
 		}
 	}

@@ -11,14 +11,14 @@ type Mode struct {
 
 // needs lists the layers that a jail mode does not run without. What is in neither list is a bonus: landlock is a second
 // wall behind the mount view, quota a faster one behind the agent's own accounting, masquerade and forwarding give jobs
-// a way beyond this node.
+// a way beyond this node, core scheduling keeps jails off each other's cores. syd also needs an explainer (explainers.go).
 //
 // Contract: syd is syscall filtering, namespaces, and its own network jail, so each of the three is needed; and no mode
 // runs without limits. Minimal takes the same way with chroot instead of filter, tracer and private network.
 var needs = map[string][]string{
 	"syd": {
 		"capabilities", "userns", "pidns", "mountns", "netns", "ipcns", "utsns", "cgroupns",
-		"seccomp", "ptrace", "cgroup", "clone-into-cgroup", "mount-api", "overlay", "openat2", "pidfd",
+		"seccomp", "cgroup", "clone-into-cgroup", "mount-api", "pivot-root", "overlay", "openat2", "pidfd",
 		"veth", "ebpf-egress", "connect-hooks",
 	},
 	"minimal": {

@@ -1,10 +1,9 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,23 +24,35 @@ var namespaces = []struct {
 	{"cgroupns", unix.CLONE_NEWCGROUP, "user.max_cgroup_namespaces"},
 }
 
-func namespaceLayers() []Layer {
+func namespaceLayers(host settings) []Layer {
 	layers := make([]Layer, 0, len(namespaces))
 	for _, ns := range namespaces {
 		attr := &syscall.SysProcAttr{Cloneflags: ns.flag}
 		found := ""
 		if ns.flag == unix.CLONE_NEWUSER {
 			mapIDs(attr)
-			found = "with a range of 65536 ids"
+			found = userNamespaceFound(host)
 		}
 		err := tryClone(attr)
 		if err == nil {
 			layers = append(layers, ok(ns.name, found))
 			continue
 		}
-		layers = append(layers, missing(ns.name, fmt.Sprintf("clone: %v", err), namespaceFix(err, ns.name, ns.sysctl)))
+		why, fix := namespaceFailure(err, ns.name, ns.sysctl, host)
+		layers = append(layers, missing(ns.name, why, fix))
 	}
 	return layers
+}
+
+// userNamespaceFound tells of restrictions too that a privileged agent does not meet.
+func userNamespaceFound(host settings) string {
+	found := "with a range of 65536 ids"
+	for _, s := range unprivilegedUserNamespaces {
+		if value := host.sysctl(s.key); value != "" && value != s.want {
+			found += ", although " + s.key + " is " + value
+		}
+	}
+	return found
 }
 
 // mapIDs asks for the same kind of mapping that a jail gets: 65536 ids that the host does not use.
@@ -66,41 +77,34 @@ func tryClone(attr *syscall.SysProcAttr) error {
 	return err
 }
 
-// namespaceFix names the setting that most likely stands in the way.
-func namespaceFix(err error, name, sysctl string) string {
-	if limit := readSysctl(sysctl); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS) || limit == "0" {
-		return fmt.Sprintf("raise sysctl %s (now %s)", sysctl, orUnknown(limit))
-	}
-	if name == "userns" && os.Geteuid() != 0 {
-		for _, s := range []struct{ key, blocked string }{
-			{"kernel.apparmor_restrict_unprivileged_userns", "1"},
-			{"kernel.unprivileged_userns_clone", "0"},
-		} {
-			if readSysctl(s.key) == s.blocked {
-				return fmt.Sprintf("run the agent as root, or set sysctl %s, now %s, to the other value", s.key, s.blocked)
+// unprivilegedUserNamespaces are the settings of distributions that keep user namespaces from processes without
+// privileges: with the first, AppArmor lets one be made and then denies everything in it.
+var unprivilegedUserNamespaces = []setting{
+	{"kernel.apparmor_restrict_unprivileged_userns", "0"},
+	{"kernel.unprivileged_userns_clone", "1"},
+}
+
+// namespaceFailure puts the error of a clone into words: why it failed, and the setting that stands in the way.
+func namespaceFailure(err error, name, sysctl string, host settings) (why, fix string) {
+	why = fmt.Sprintf("clone: %v", err)
+	limit := host.sysctl(sysctl)
+	denied := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EUSERS), limit == "0":
+		return why + ": as many as sysctl " + sysctl + " allows, " + cmp.Or(limit, "unknown"), "raise sysctl " + sysctl
+	case denied && name == "userns":
+		for _, s := range unprivilegedUserNamespaces {
+			if value := host.sysctl(s.key); value != "" && value != s.want {
+				return why + ": sysctl " + s.key + " is " + value, "run the agent as root with CAP_SYS_ADMIN, or sysctl -w " + s.assignment()
 			}
 		}
+		fallthrough
+	case denied:
+		fix = "run as root with CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID"
+		if outside := host.outside(); outside != "" {
+			fix += "; what confines this process must allow it too: " + outside
+		}
+		return why, fix
 	}
-	if errors.Is(err, syscall.EPERM) {
-		return "run as root with CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID, without a seccomp or AppArmor profile that refuses clone with new namespaces"
-	}
-	return "use a kernel with this kind of namespace"
-}
-
-// readSysctl answers "" for a setting that this kernel does not have.
-func readSysctl(key string) string {
-	data, err := os.ReadFile(sysctlPath(key))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
-
-func sysctlPath(key string) string { return "/proc/sys/" + strings.ReplaceAll(key, ".", "/") }
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
+	return why, "use a kernel with this kind of namespace"
 }

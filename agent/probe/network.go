@@ -72,13 +72,13 @@ func masqueradeLayer() Layer {
 }
 
 // forwardLayer reads whether this node passes packets on, or else whether the agent could turn that on.
-func forwardLayer() Layer {
+func forwardLayer(host settings) Layer {
 	var off []string
 	writable := true
 	for _, key := range []string{"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"} {
-		if readSysctl(key) != "1" {
+		if host.sysctl(key) != "1" {
 			off = append(off, key)
-			writable = writable && unix.Access(sysctlPath(key), unix.W_OK) == nil
+			writable = writable && unix.Access(host.path(key), unix.W_OK) == nil
 		}
 	}
 	switch {

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
@@ -141,14 +139,21 @@ func copySelf(t *testing.T, dir string) string {
 }
 
 func TestModes(t *testing.T) {
-	all := func(except ...string) []Layer {
-		var layers []Layer
-		for _, names := range needs {
-			for _, name := range names {
-				layers = append(layers, Layer{Name: name, OK: !slices.Contains(except, name), Needed: neededBy(name)})
+	report := func(except ...string) *Report {
+		r := &Report{}
+		names := append([]string{"landlock"}, explainers...)
+		for _, needed := range needs {
+			for _, name := range needed {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
 			}
 		}
-		return append(layers, Layer{Name: "landlock", OK: !slices.Contains(except, "landlock"), Needed: neededBy("landlock")})
+		for _, name := range names {
+			r.add(Layer{Name: name, OK: !slices.Contains(except, name)})
+		}
+		r.chooseExplainer()
+		return r
 	}
 	for _, tc := range []struct {
 		missing      []string
@@ -156,35 +161,27 @@ func TestModes(t *testing.T) {
 	}{
 		{nil, true, true},
 		{[]string{"landlock"}, true, true},
-		{[]string{"ptrace"}, false, true},
+		{[]string{"ptrace"}, true, true},
+		{[]string{"unotify"}, true, true},
+		{[]string{"ptrace", "unotify"}, false, true},
 		{[]string{"seccomp"}, false, true},
 		{[]string{"ebpf-egress"}, false, true},
+		{[]string{"pivot-root"}, false, true},
 		{[]string{"cgroup"}, false, false},
 		{[]string{"overlay"}, false, false},
 	} {
-		m := modes(all(tc.missing...))
+		m := modes(report(tc.missing...).Layers)
 		if m["syd"].Available != tc.syd || m["minimal"].Available != tc.minimal {
 			t.Errorf("without %v: %+v", tc.missing, m)
 		}
 	}
-	if m := modes(all("landlock")); !slices.Equal(m["syd"].Without, []string{"landlock"}) {
-		t.Errorf("a missing bonus is not told: %+v", m["syd"])
-	}
-}
-
-func TestFixesNameTheSetting(t *testing.T) {
-	for _, tc := range []struct{ got, want string }{
-		{namespaceFix(unix.ENOSPC, "netns", "user.max_net_namespaces"), "user.max_net_namespaces"},
-		{namespaceFix(unix.EPERM, "pidns", "user.max_pid_namespaces"), "CAP_SYS_ADMIN"},
-		{ptraceFix(unix.EPERM, "3"), "kernel.yama.ptrace_scope below 3"},
-		{ptraceFix(unix.EPERM, "2"), "CAP_SYS_PTRACE"},
-		{ptraceFix(unix.EPERM, ""), "CAP_SYS_PTRACE"},
-		{bpfFix(unix.EPERM), "CAP_SYS_ADMIN"},
-		{capabilityLayer([]Capability{{Name: "SYS_PTRACE", Why: "w"}}).Why, "SYS_PTRACE (w)"},
-	} {
-		if !strings.Contains(tc.got, tc.want) {
-			t.Errorf("%q does not name %q", tc.got, tc.want)
+	for _, name := range []string{"landlock", "ptrace", "unotify"} {
+		if m := modes(report(name).Layers); !slices.Equal(m["syd"].Without, []string{name}) {
+			t.Errorf("a missing bonus is not told: %+v", m["syd"])
 		}
+	}
+	if m := modes(report(explainers...).Layers); !slices.Equal(m["syd"].Missing, explainers) {
+		t.Errorf("without any explainer: %+v", m["syd"])
 	}
 }
 

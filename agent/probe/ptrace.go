@@ -8,30 +8,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const yamaScope = "kernel.yama.ptrace_scope"
+
 // ptraceLayer seizes a child as the warden does. The child is this very program, stopped before its first instruction
 // and killed there, so nothing of it runs.
-func ptraceLayer() Layer {
-	scope := readSysctl("kernel.yama.ptrace_scope")
+func ptraceLayer(host settings) Layer {
+	scope := host.sysctl(yamaScope)
+	if scope == "3" { // not even a child that asks for it
+		return missing("ptrace", "ptrace blocked by yama=3", "sysctl "+yamaScope+" is 3, which holds until the next boot: boot with a lower one")
+	}
 	if err := inThread(seizeChild); err != nil {
-		return missing("ptrace", err.Error(), ptraceFix(err, scope))
+		return missing("ptrace", err.Error(), ptraceFix(err, scope, host))
 	}
 	found := "seize with TRACESECCOMP and EXITKILL"
 	if scope != "" {
-		found += ", yama.ptrace_scope " + scope
+		found += ", yama=" + scope
 	}
 	return ok("ptrace", found)
 }
 
-func ptraceFix(err error, scope string) string {
-	switch {
-	case scope == "3":
-		return "set sysctl kernel.yama.ptrace_scope below 3; it is 3 now, which forbids ptrace until the next boot"
-	case scope == "2" && errors.Is(err, syscall.EPERM):
-		return "grant CAP_SYS_PTRACE; sysctl kernel.yama.ptrace_scope is 2, which asks for it"
-	case errors.Is(err, syscall.EPERM):
-		return "grant CAP_SYS_PTRACE, without a seccomp profile that refuses ptrace(2)"
+func ptraceFix(err error, scope string, host settings) string {
+	fix := "use a kernel with ptrace"
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		fix = "grant CAP_SYS_PTRACE"
+		if scope == "2" {
+			fix += ", which sysctl " + yamaScope + "=2 asks for"
+		}
 	}
-	return "use a kernel with ptrace, without a seccomp profile that refuses ptrace(2)"
+	if outside := host.outside(); outside != "" {
+		fix += "; what confines this process must allow ptrace(2) too: " + outside
+	}
+	return fix
 }
 
 // seizeChild needs its thread for itself: a tracee belongs to the thread that traces it.

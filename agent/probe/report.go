@@ -39,22 +39,25 @@ type Options struct {
 }
 
 // Run probes this machine.
-func Run(ctx context.Context, o Options) Report {
+func Run(ctx context.Context, o Options) Report { return run(ctx, o, settings{root: "/"}) }
+
+func run(ctx context.Context, o Options, host settings) Report {
 	r := Report{Kernel: kernelRelease(), Arch: runtime.GOARCH}
 	languages := make(chan []Language, 1)
 	go func() { languages <- Languages(ctx) }()
 
 	r.Capabilities = capabilities()
 	r.add(capabilityLayer(r.Capabilities))
-	r.add(namespaceLayers()...)
-	r.add(seccompLayer(), ptraceLayer())
+	r.add(namespaceLayers(host)...)
+	r.add(seccompLayer(host), ptraceLayer(host))
 	support, cgroup := cgroupLayer()
 	r.Cgroup, r.Controllers = support.Version, support.Controllers
 	r.add(cgroup)
 	r.add(birthLayer())
-	r.add(mountLayer(), overlayLayer(o.StateDir), openat2Layer(), pidfdLayer())
+	r.add(mountLayer(), pivotLayer(), overlayLayer(o.StateDir), openat2Layer(), pidfdLayer())
 	r.add(networkLayers(o.Egress)...)
-	r.add(forwardLayer(), landlockLayer(), quotaLayer(), filesLayer())
+	r.add(forwardLayer(host), landlockLayer(), coreSchedulingLayer(host), quotaLayer(), filesLayer())
+	r.chooseExplainer()
 
 	r.Modes = modes(r.Layers)
 	r.Languages = <-languages

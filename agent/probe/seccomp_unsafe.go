@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -19,21 +20,34 @@ const (
 
 // seccompLayer asks the kernel for the two answers that a jail's filter gives, and loads a filter that allows everything
 // into a thread that ends with the probe.
-func seccompLayer() Layer {
-	const fix = "use a kernel with CONFIG_SECCOMP_FILTER, without an outer seccomp profile that refuses seccomp(2)"
+func seccompLayer(host settings) Layer {
 	for _, action := range []struct {
 		name  string
 		value uint32
 	}{{"SECCOMP_RET_TRACE", seccompRetTrace}, {"SECCOMP_RET_ERRNO", seccompRetErrno}} {
 		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, seccompGetActionAvail, 0, uintptr(unsafe.Pointer(&action.value)))
 		if errno != 0 {
-			return missing("seccomp", fmt.Sprintf("seccomp (GET_ACTION_AVAIL %s): %v", action.name, errno), fix)
+			return missing("seccomp", fmt.Sprintf("seccomp (GET_ACTION_AVAIL %s): %v", action.name, errno), seccompFix(errno, host))
 		}
 	}
 	if err := inThread(loadFilter); err != nil {
-		return missing("seccomp", err.Error(), fix)
+		return missing("seccomp", err.Error(), seccompFix(err, host))
 	}
 	return ok("seccomp", "filter with RET_TRACE")
+}
+
+// seccompFix tells a kernel without filters from one that is kept from this process.
+func seccompFix(err error, host settings) string {
+	actions := host.sysctl("kernel.seccomp.actions_avail")
+	switch outside := host.outside(); {
+	case actions == "":
+		return "use a kernel with CONFIG_SECCOMP_FILTER: this one has no sysctl kernel.seccomp.actions_avail"
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return "use kernel 4.14 or newer: sysctl kernel.seccomp.actions_avail lists " + actions
+	case outside != "":
+		return "the kernel has seccomp; what confines this process must allow seccomp(2): " + outside
+	}
+	return "the kernel has seccomp, with the actions " + actions + "; something between it and this process refuses seccomp(2)"
 }
 
 func loadFilter() error {
