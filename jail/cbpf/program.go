@@ -23,6 +23,9 @@ const (
 	DataMask   = 0x0000ffff
 )
 
+// Broker is the data of Trace, in place of an errno, for a call that the warden makes itself and hands the outcome of over.
+const Broker = 0xf000
+
 // Program is a filter, decoded.
 type Program struct {
 	Code []Instruction

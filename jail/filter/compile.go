@@ -103,6 +103,9 @@ func add(f *seccomp.ScmpFilter, c policy.Call, path path, unknown seccomp.ScmpAc
 	return nil
 }
 
+// brokerCode is cbpf.Broker as libseccomp's Go face takes it, which is signed.
+const brokerCode = cbpf.Broker - 1<<16
+
 func action(v policy.Verdict) (seccomp.ScmpAction, error) {
 	if _, err := answer(v); err != nil {
 		return seccomp.ActInvalid, err
@@ -110,6 +113,8 @@ func action(v policy.Verdict) (seccomp.ScmpAction, error) {
 	switch v.Action {
 	case policy.Trace:
 		return seccomp.ActTrace.SetReturnCode(int16(v.Errno)), nil
+	case policy.Broker:
+		return seccomp.ActTrace.SetReturnCode(brokerCode), nil
 	case policy.Quiet:
 		return seccomp.ActErrno.SetReturnCode(int16(v.Errno)), nil
 	}

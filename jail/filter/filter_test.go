@@ -70,11 +70,39 @@ func TestCache(t *testing.T) {
 	if err != nil || !bytes.Equal(raw, mustCompile(t, p).Bytes()) {
 		t.Errorf("the cached program differs: %v", err)
 	}
-	if len(cache.programs) != 1 {
-		t.Errorf("%d programs kept for one policy", len(cache.programs))
+	if n := cache.recent.Len(); n != 1 || len(cache.byHash) != 1 {
+		t.Errorf("%d programs kept for one policy", n)
 	}
-	if _, err := cache.Get(policy.Policy{}); err == nil || len(cache.programs) != 1 {
-		t.Errorf("the empty policy: %v, %d programs kept", err, len(cache.programs))
+	if _, err := cache.Get(policy.Policy{}); err == nil || cache.recent.Len() != 1 || len(cache.byHash) != 1 {
+		t.Errorf("the empty policy: %v, %d programs kept", err, cache.recent.Len())
+	}
+}
+
+// TestCacheIsBounded: requests choose policies, and the agent keeps the last ones only.
+func TestCacheIsBounded(t *testing.T) {
+	var cache Cache
+	n := 0
+	for c := range mustDefault(t).Calls() {
+		p, err := policy.For(runtime.GOARCH, policy.Change{Deny: []string{"syscall." + c.Name}})
+		if err != nil {
+			continue // one that no program does without
+		}
+		cache.entry(p)
+		if n++; n == 2*cacheSize {
+			break
+		}
+	}
+	if len(cache.byHash) != cacheSize || cache.recent.Len() != cacheSize {
+		t.Errorf("%d programs kept, and %d of them found, of %d policies", cache.recent.Len(), len(cache.byHash), n)
+	}
+	first := cache.entry(mustDefault(t))
+	for e := cache.recent.Front(); e != nil; e = e.Next() {
+		if cache.byHash[e.Value.(*compiled).hash] != e {
+			t.Errorf("%s is kept and not found", e.Value.(*compiled).hash)
+		}
+	}
+	if cache.recent.Front() != first {
+		t.Error("what was asked for last is not the first")
 	}
 }
 

@@ -31,8 +31,11 @@ func decode(raw []byte) (*Program, error) {
 
 // answer is what a filter returns for a verdict.
 func answer(v policy.Verdict) (uint32, error) {
-	if v.Action == policy.Allow {
+	switch v.Action {
+	case policy.Allow:
 		return cbpf.Allow, nil
+	case policy.Broker:
+		return cbpf.Trace | cbpf.Broker, nil
 	}
 	if v.Errno <= 0 || v.Errno > 4095 {
 		return 0, fmt.Errorf("rule %s: refusal without an errno", v.Rule)

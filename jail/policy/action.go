@@ -7,9 +7,10 @@ type Action uint8
 
 // The actions. The zero value is none of them, so that a forgotten one is noticed.
 const (
-	Allow Action = iota + 1
-	Trace        // refused with Errno; the warden hears of it
-	Quiet        // refused with Errno in the kernel, without a stop
+	Allow  Action = iota + 1
+	Trace         // refused with Errno; the warden hears of it
+	Quiet         // refused with Errno in the kernel, without a stop
+	Broker        // not made by the program: the warden makes the call from the register arguments and hands over what it opened
 )
 
 func (a Action) String() string {
@@ -20,6 +21,8 @@ func (a Action) String() string {
 		return "trace"
 	case Quiet:
 		return "quiet"
+	case Broker:
+		return "broker"
 	}
 	return "none"
 }
@@ -28,6 +31,6 @@ func (a Action) String() string {
 type Verdict struct {
 	Action Action
 	Errno  syscall.Errno // of a refused call, else 0
-	Rule   string        // of a refused call: "syscall.ptrace", "syscall.socket_raw"
+	Rule   string        // of a refused call: "syscall.ptrace", "policy.processes"; of a brokered one: the rule that it is an exception to
 	Why    string        // one sentence: why it is refused and what to do instead
 }

@@ -9,7 +9,8 @@ const (
 	tracerChoice = unix.CLONE_UNTRACED | unix.CLONE_PTRACE
 )
 
-// Values that x/sys does not have for every architecture, from linux/seccomp.h, linux/sched.h and asm-generic/ioctls.h.
+// Values that x/sys does not have for every architecture, from linux/seccomp.h, linux/sched.h, linux/fs.h and
+// asm-generic/ioctls.h.
 const (
 	seccompStrict        = 0
 	seccompFilter        = 1
@@ -21,9 +22,10 @@ const (
 	schedOther           = 0
 	schedBatch           = 3
 	schedIdle            = 5
-	ioctlInjectInput     = 0x5412 // TIOCSTI
-	ioctlConsole         = 0x541c // TIOCLINUX
-	ioctlLineDiscipline  = 0x5423 // TIOCSETD
+	ioctlInjectInput     = 0x5412     // TIOCSTI
+	ioctlConsole         = 0x541c     // TIOCLINUX
+	ioctlLineDiscipline  = 0x5423     // TIOCSETD
+	ioctlProject         = 0x401c5820 // FS_IOC_FSSETXATTR
 	personalityUnchanged = 0xffffffff
 )
 
@@ -31,68 +33,94 @@ const (
 func arguments() []entry {
 	return []entry{
 		{"clone", []Case{
-			allow(bits(0, newNamespace|tracerChoice, 0)),
-			deny("namespace", unix.EPERM,
-				"a jail makes no namespaces of its own, since they open most of the kernel to the program; run what needs another sandbox as a job of its own",
+			allow("a process or thread in the same namespaces", bits(0, newNamespace|tracerChoice, 0)),
+			deny("namespace", unix.EPERM, "with namespaces of its own", whyNoNamespace,
 				bits(0, tracerChoice, 0)),
-			deny("clone_untraced", unix.EPERM,
-				"it chooses who traces the new process, and an untraced one could be refused calls without a word; clone without CLONE_UNTRACED and CLONE_PTRACE"),
+			deny("clone_untraced", unix.EPERM, "", whyNoUntraced),
 		}},
 		{"ioctl", []Case{
-			deny("tiocsti", unix.EPERM,
+			deny("tiocsti", unix.EPERM, "TIOCSTI",
 				"it types into the terminal as if the person in front of it did; write to the program's standard input instead",
 				int32Arg(1, ioctlInjectInput)),
-			deny("tioclinux", unix.EPERM,
+			deny("tioclinux", unix.EPERM, "TIOCLINUX",
 				"it pastes into and reads from the node's console; a job has no console",
 				int32Arg(1, ioctlConsole)),
-			deny("tiocsetd", unix.EPERM,
+			deny("tiocsetd", unix.EPERM, "TIOCSETD",
 				"line disciplines are old network drivers behind a terminal, with a history of holes; a pty works without",
 				int32Arg(1, ioctlLineDiscipline)),
-			allow(),
+			deny("fssetxattr", unix.EPERM, "FS_IOC_FSSETXATTR",
+				"it moves a file to another disk quota; use chattr, which sets flags by FS_IOC_SETFLAGS",
+				int32Arg(1, ioctlProject)),
+			allow(""),
 		}},
 		{"personality", []Case{
-			allow(int32Arg(0, 0, personalityUnchanged)),
-			deny("personality", unix.EPERM,
-				"it switches hardening off or makes the kernel pretend to be another; run without setarch"),
+			allow("0, or a question", int32Arg(0, 0, personalityUnchanged)),
+			deny("personality", unix.EPERM, "", whyNoPersonality),
 		}},
 		{"prctl", []Case{
-			deny("prctl_mm", unix.EPERM,
+			deny("prctl_mm", unix.EPERM, "PR_SET_MM",
 				"it rewrites what the kernel says about the process to others; use PR_SET_NAME to rename it",
 				int32Arg(0, unix.PR_SET_MM)),
-			deny("prctl_sched_core", unix.EPERM,
+			deny("prctl_sched_core", unix.EPERM, "PR_SCHED_CORE",
 				"core scheduling keeps the jails of different tenants apart and is not a job's to change",
 				int32Arg(0, unix.PR_SCHED_CORE)),
-			allow(),
+			allow("every option of Linux 6.16 but these", int32Arg(0, processOptions()...)),
+			deny("prctl_option", unix.EINVAL, "",
+				"the option is newer than this list, and an older kernel answers the same; do without it"),
 		}},
 		// A listener's answer outranks this filter's stop, so that a program could answer its own refused calls with
 		// "go on". Plain filters can only tighten.
 		{"seccomp", []Case{
-			allow(int32Arg(0, seccompFilter), bits(1, 0xffffffff&^seccompPlainFlags, 0)),
-			allow(int32Arg(0, seccompStrict, seccompActionAvail, seccompNotifSizes)),
-			deny("seccomp_listener", unix.EPERM,
+			allow("a plain filter", int32Arg(0, seccompFilter), bits(1, 0xffffffff&^seccompPlainFlags, 0)),
+			allow("strict mode, or a question", int32Arg(0, seccompStrict, seccompActionAvail, seccompNotifSizes)),
+			deny("seccomp_listener", unix.EPERM, "a filter with a listener",
 				"whoever answers a listener could wave refused calls through; install a filter without SECCOMP_FILTER_FLAG_NEW_LISTENER",
 				int32Arg(0, seccompFilter), bits(1, seccompNewListener, seccompNewListener)),
-			deny("seccomp_flags", unix.EPERM,
+			deny("seccomp_flags", unix.EPERM, "a filter with any other flag",
 				"these flags serve listeners only or are newer than this list; install the filter without them",
 				int32Arg(0, seccompFilter)),
-			deny("seccomp_operation", unix.EPERM,
+			deny("seccomp_operation", unix.EPERM, "",
 				"the operation is newer than this list; use SECCOMP_SET_MODE_FILTER"),
 		}},
 		{"sched_setscheduler", []Case{
-			allow(bits(1, 0xffffffff&^schedResetOnFork, schedOther, schedBatch, schedIdle)),
-			deny("realtime", unix.EPERM,
+			allow("SCHED_OTHER, SCHED_BATCH, SCHED_IDLE", bits(1, 0xffffffff&^schedResetOnFork, schedOther, schedBatch, schedIdle)),
+			deny("realtime", unix.EPERM, "",
 				"a real-time thread is never asked to share the processor with others; use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE"),
 		}},
+		// Where the agent counts what jobs write, this call would take the whole disk before anyone could count. The modes
+		// that only give space back are let through.
+		{"fallocate", append([]Case{allow("a hole, or a collapsed range", int32Arg(1, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.FALLOC_FL_COLLAPSE_RANGE))},
+			quiet(unix.EOPNOTSUPP,
+				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself")...)},
 		{"mknod", makeNode(1)},
 		{"mknodat", makeNode(2)},
 	}
 }
 
+// Reasons that an extra's cases give too, for what it leaves refused.
+const (
+	whyNoNamespace   = "a jail makes no namespaces of its own, since they open most of the kernel to the program; run what needs another sandbox as a job of its own"
+	whyNoUntraced    = "it chooses who traces the new process, and an untraced one could be refused calls without a word; clone without CLONE_UNTRACED and CLONE_PTRACE"
+	whyNoPersonality = "it switches hardening off or makes the kernel pretend to be another; run without setarch"
+)
+
+// processOptions are the options of prctl that act on the caller alone, or need a capability that no job has. The gaps are
+// prctl_mm, prctl_sched_core, and from 79 on what came after this list.
+func processOptions() []uint64 {
+	options := []uint64{unix.PR_SET_PTRACER, unix.PR_SET_VMA, unix.PR_GET_AUXV}
+	for o := uint64(unix.PR_SET_PDEATHSIG); o <= unix.PR_FUTEX_HASH; o++ {
+		if o != unix.PR_SET_MM && o != unix.PR_SCHED_CORE {
+			options = append(options, o)
+		}
+	}
+	return options
+}
+
 // makeNode takes the argument that holds the file mode. The kernel looks at 16 bits of it.
 func makeNode(mode int) []Case {
 	return []Case{
-		allow(bits(mode, unix.S_IFMT, 0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK)),
-		deny("device_node", unix.EPERM,
+		allow("a file, fifo or socket", bits(mode, unix.S_IFMT, 0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK)),
+		deny("device_node", unix.EPERM, "",
 			"a device file is a door to a driver, or a deletion mark in an overlay; use the devices in /dev, or a fifo",
 		),
 	}

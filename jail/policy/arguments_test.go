@@ -55,6 +55,10 @@ func TestArguments(t *testing.T) {
 		{"ioctl", args(0, 0x541c), "syscall.tioclinux"},
 		{"ioctl", args(0, garbage|0x541c), "syscall.tioclinux"},
 		{"ioctl", args(0, 0x5423), "syscall.tiocsetd"},
+		{"ioctl", args(3, 0x801c581f), ""}, // FS_IOC_FSGETXATTR
+		{"ioctl", args(3, 0x40086602), ""}, // FS_IOC_SETFLAGS
+		{"ioctl", args(3, 0x401c5820), "syscall.fssetxattr"},
+		{"ioctl", args(3, garbage|0x401c5820), "syscall.fssetxattr"},
 
 		{"personality", args(0), ""},
 		{"personality", args(0xffffffff), ""},
@@ -78,6 +82,17 @@ func TestArguments(t *testing.T) {
 		{"prctl", args(unix.PR_SET_MM, 1), "syscall.prctl_mm"},
 		{"prctl", args(garbage|unix.PR_SET_MM, 1), "syscall.prctl_mm"},
 		{"prctl", args(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), "syscall.prctl_sched_core"},
+		{"prctl", args(unix.PR_SET_SYSCALL_USER_DISPATCH, 1), ""},
+		{"prctl", args(unix.PR_SET_MDWE, 1), ""},
+		{"prctl", args(unix.PR_FUTEX_HASH, 1), ""},
+		{"prctl", args(unix.PR_GET_AUXV, 1), ""},
+		{"prctl", args(0), "syscall.prctl_option"},
+		{"prctl", args(79, 1), "syscall.prctl_option"},
+		{"prctl", args(1 << 31), "syscall.prctl_option"},
+
+		{"fallocate", args(3, 0, 0, 1), "syscall.fallocate"},
+		{"fallocate", args(3, garbage|unix.FALLOC_FL_KEEP_SIZE, 0, 1), "syscall.fallocate"},
+		{"fallocate", args(3, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1), ""},
 
 		{"seccomp", args(1, 0, 1), ""},
 		{"seccomp", args(1, unix.SECCOMP_FILTER_FLAG_TSYNC, 1), ""},
@@ -196,6 +211,10 @@ func TestFallbackErrnos(t *testing.T) {
 	socket, _ := p.Lookup("socket")
 	if v := p.Evaluate(p.AuditArch(), socket.NR, args(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)); v.Errno != unix.EPROTONOSUPPORT {
 		t.Errorf("multipath TCP = %v", v.Errno)
+	}
+	prctl, _ := p.Lookup("prctl")
+	if v := p.Evaluate(p.AuditArch(), prctl.NR, args(1000)); v.Errno != unix.EINVAL {
+		t.Errorf("unknown option of prctl = %v", v.Errno)
 	}
 	option, _ := p.Lookup("setsockopt")
 	if v := p.Evaluate(p.AuditArch(), option.NR, args(3, unix.SOL_TCP, unix.TCP_ULP)); v.Errno != unix.ENOPROTOOPT {

@@ -31,6 +31,7 @@ func (m Match) String() string {
 // Case is one line of a call's rules: when all of When hold, Action is what happens.
 type Case struct {
 	When   []Match // none: always
+	Use    string  // When in words: "TIOCSTI", "a raw IP socket"; empty in the last case, which is what the others leave over
 	Action Action
 	Errno  syscall.Errno
 	Rule   string

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,8 +55,7 @@ func TestHonestCallsAreAllowed(t *testing.T) {
 				continue // the architecture never had it: arm64 has no open, no fork
 			}
 			found++
-			// The last case would be the refusal of what the argument rules leave over.
-			if call.Cases[0].Action != Allow && call.Cases[len(call.Cases)-1].Action != Allow {
+			if !slices.ContainsFunc(call.Cases, func(k Case) bool { return k.Action == Allow }) {
 				t.Errorf("%s: %s is refused: %+v", arch, name, call.Cases)
 			}
 		}

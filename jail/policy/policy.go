@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,14 +15,24 @@ const x32Bit = 0x40000000
 
 // Policy is the complete table of one architecture.
 type Policy struct {
-	arch  string
-	audit uint32
-	calls []Call // indexed by number; a number without a call has no name
-	hash  string
+	arch   string
+	audit  uint32
+	calls  []Call // indexed by number; a number without a call has no name
+	hash   string
+	change Change
 }
 
-// Default is the policy of every job. The architecture is named as Go names it: amd64 or arm64.
-func Default(arch string) (Policy, error) {
+// Prefixes of rules: of the table, and of what a run denied itself.
+const (
+	ruleCall   = "syscall."
+	rulePolicy = "policy."
+)
+
+// Default is the policy of every job that asks for no other. The architecture is named as Go names it: amd64 or arm64.
+func Default(arch string) (Policy, error) { return For(arch, Change{}) }
+
+// For is the default with a change. An error about the change is a *ChangeError.
+func For(arch string, c Change) (Policy, error) {
 	p := Policy{arch: arch}
 	var names []string
 	switch arch {
@@ -32,7 +43,12 @@ func Default(arch string) (Policy, error) {
 	default:
 		return Policy{}, fmt.Errorf("make system call policy: architecture %q is not one of amd64, arm64", arch)
 	}
+	var err error
+	if p.change, err = c.normal(); err != nil {
+		return Policy{}, err
+	}
 	allowed, decided := base(arch), decisions()
+	p.change.apply(decided)
 	p.calls = make([]Call, len(names))
 	for nr, name := range names {
 		if name != "" {
@@ -56,11 +72,11 @@ func cases(name string, decided map[string][]Case, allowed map[string]bool) []Ca
 	own = slices.Clone(own)
 	for i := range own {
 		switch {
-		case own[i].Action == Allow:
+		case own[i].Action == Allow || strings.HasPrefix(own[i].Rule, rulePolicy):
 		case own[i].Rule == "":
-			own[i].Rule = "syscall." + name
+			own[i].Rule = ruleCall + name
 		default:
-			own[i].Rule = "syscall." + own[i].Rule
+			own[i].Rule = ruleCall + own[i].Rule
 		}
 	}
 	return own
@@ -71,6 +87,9 @@ func (p Policy) Arch() string { return p.arch }
 
 // AuditArch is the value that the kernel gives the filter for the architecture's own ABI.
 func (p Policy) AuditArch() uint32 { return p.audit }
+
+// Change is how the policy differs from the default, each list in order and without repetitions.
+func (p Policy) Change() Change { return p.change }
 
 // Hash names what the policy decides: equal hashes make equal filters. Reasons and rule names are not part of it.
 func (p Policy) Hash() string { return p.hash }

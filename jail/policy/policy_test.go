@@ -103,12 +103,15 @@ func TestBaseConditionsAreDecided(t *testing.T) {
 }
 
 func TestCasesAreWellFormed(t *testing.T) {
-	rule := regexp.MustCompile(`^syscall\.[a-z0-9_]+$`)
-	for _, arch := range []string{"amd64", "arm64"} {
-		for c := range mustDefault(t, arch).Calls() {
+	rule := regexp.MustCompile(`^(syscall|policy)\.[a-z0-9_]+(\.[a-z0-9_]+)?$`)
+	for arch, p := range variants(t) {
+		for c := range p.Calls() {
 			for i, k := range c.Cases {
 				if last := i == len(c.Cases)-1; last != (len(k.When) == 0) {
 					t.Errorf("%s: %s: case %d of %d has conditions %v", arch, c.Name, i, len(c.Cases), k.When)
+				}
+				if len(k.When) > 0 && k.Use == "" {
+					t.Errorf("%s: %s: nobody can read aloud when %s", arch, c.Name, words(k.When))
 				}
 				for _, m := range k.When {
 					for _, v := range m.In {
@@ -119,6 +122,7 @@ func TestCasesAreWellFormed(t *testing.T) {
 				}
 				switch {
 				case k.Action == Allow && k.Rule == "" && k.Errno == 0:
+				case k.Action == Broker && rule.MatchString(k.Rule) && k.Errno == 0:
 				case (k.Action == Trace || k.Action == Quiet) && rule.MatchString(k.Rule) && k.Errno > 0 && k.Errno < 4096:
 				default:
 					t.Errorf("%s: %s: case %+v", arch, c.Name, k)
@@ -130,12 +134,12 @@ func TestCasesAreWellFormed(t *testing.T) {
 
 // TestReasons: each is one sentence without an end mark, so that it can stand after "refused:" and in a list.
 func TestReasons(t *testing.T) {
-	for _, arch := range []string{"amd64", "arm64"} {
-		for _, r := range mustDefault(t, arch).Rules() {
+	for _, p := range variants(t) {
+		for _, r := range p.Rules() {
 			if len(r.Why) < 20 || len(r.Why) > 240 || strings.ContainsAny(r.Why, "\n\t") || strings.HasSuffix(r.Why, ".") {
 				t.Errorf("%s: reason %q", r.ID, r.Why)
 			}
-			if r.Errno == "" || r.Action == Allow {
+			if r.Errno == "" || r.Action == Allow || r.Action == Broker {
 				t.Errorf("%s: %+v", r.ID, r)
 			}
 		}

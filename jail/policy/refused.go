@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 func otherProcesses() []entry {
 	return []entry{
 		{"ptrace", refuse(unix.EPERM,
-			"a program in a jail is traced already and may not trace others; debug it outside, or print what you need from inside it")},
+			"a tracer rewrites another process, and a second one beside the warden; debug it outside, or print what you need from inside it")},
 		{"process_vm_readv process_vm_writev", refuse(unix.EPERM,
 			"it reaches into the memory of another process; share memory with memfd_create or shm_open, or use a pipe")},
 		{"process_madvise process_mrelease", refuse(unix.EPERM,
@@ -21,8 +21,7 @@ func otherProcesses() []entry {
 // namespaces are ways to make, enter or rearrange the spaces a jail is made of.
 func namespaces() []entry {
 	return []entry{
-		{"unshare", refuse(unix.EPERM,
-			"a jail makes no namespaces of its own, since they open most of the kernel to the program; run what needs another sandbox as a job of its own")},
+		{"unshare", refuse(unix.EPERM, whyNoNamespace)},
 		{"setns", refuse(unix.EPERM,
 			"a jail stays in the namespaces it was given; there is no other one to enter")},
 		{"chroot pivot_root", refuse(unix.EPERM,
@@ -107,7 +106,7 @@ func optional() []entry {
 			"it is newer than programs rely on; use sched_yield")},
 		// Like uretprobe, which is on the engines' list: the kernel puts this call into programs that the node's operator
 		// probes, and lets it past filters in newer versions. Made by hand it does nothing.
-		{"uprobe", []Case{allow()}},
+		{"uprobe", []Case{allow("")}},
 	}
 }
 

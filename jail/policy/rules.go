@@ -9,7 +9,8 @@ import (
 type Rule struct {
 	ID     string   // "syscall.bpf"
 	Calls  []string // that it refuses, by name
-	When   string   // condition on the arguments, empty: always
+	Use    string   // of the call that it refuses, in words; empty: any, or any that no other rule is about
+	When   string   // the same as a condition on the arguments
 	Action Action
 	Errno  string // "EPERM"
 	Why    string
@@ -20,10 +21,10 @@ func (p Policy) Rules() []Rule {
 	rules := []Rule{}
 	for c := range p.Calls() {
 		for _, k := range c.Cases {
-			if k.Action == Allow {
+			if k.Action == Allow || k.Action == Broker {
 				continue
 			}
-			rules = append(rules, Rule{ID: k.Rule, Calls: []string{c.Name}, When: words(k.When), Action: k.Action, Errno: errnoName(k.Errno), Why: k.Why})
+			rules = append(rules, Rule{ID: k.Rule, Calls: []string{c.Name}, Use: k.Use, When: words(k.When), Action: k.Action, Errno: errnoName(k.Errno), Why: k.Why})
 		}
 	}
 	for _, v := range []Verdict{Foreign(), Unknown()} {
@@ -36,7 +37,7 @@ func (p Policy) Rules() []Rule {
 func (p Policy) Allowed() []string {
 	names := []string{}
 	for c := range p.Calls() {
-		if slices.ContainsFunc(c.Cases, func(k Case) bool { return k.Action == Allow }) {
+		if slices.ContainsFunc(c.Cases, func(k Case) bool { return k.Action == Allow || k.Action == Broker }) {
 			names = append(names, c.Name)
 		}
 	}

@@ -38,14 +38,14 @@ func quiet(errno syscall.Errno, why string) []Case {
 	return []Case{{Action: Quiet, Errno: errno, Why: why}}
 }
 
-// allow is a case that lets the call through.
-func allow(when ...Match) Case {
-	return Case{When: when, Action: Allow}
+// allow is a case that lets a use of the call through.
+func allow(use string, when ...Match) Case {
+	return Case{Use: use, When: when, Action: Allow}
 }
 
-// deny is a case that refuses the call under a rule of its own.
-func deny(rule string, errno syscall.Errno, why string, when ...Match) Case {
-	return Case{When: when, Action: Trace, Errno: errno, Rule: rule, Why: why}
+// deny is a case that refuses a use of the call under a rule of its own.
+func deny(rule string, errno syscall.Errno, use, why string, when ...Match) Case {
+	return Case{Use: use, When: when, Action: Trace, Errno: errno, Rule: rule, Why: why}
 }
 
 // int32Arg looks at an argument as the kernel does when it takes an int or an unsigned int.
