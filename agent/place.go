@@ -66,6 +66,7 @@ func (p *place) Release() error { return p.back.Run() }
 // starts that need to know nothing of the job.
 type places struct {
 	mode     jail.Mode // of the prepared ones
+	engine   jail.Engine
 	launcher *jail.Launcher
 	cgroups  *cgroup.Parent
 	netns    *netns.Pool
@@ -223,6 +224,9 @@ func (ps *places) make(ctx context.Context, mode jail.Mode, hostNetwork bool) (_
 	p.back.Push("remove the cgroup", func() error { return errors.Join(p.kill(), g.Remove()) })
 
 	at := jail.Place{Mode: mode, UIDBase: p.base(), Cgroup: g, Hostname: "sandbox"}
+	if mode == jail.Syd {
+		at.Engine = ps.engine
+	}
 	if !hostNetwork {
 		if p.netns, err = ps.netns.Take(ctx); err != nil {
 			return nil, fmt.Errorf("make a network namespace: %w", err)

@@ -83,8 +83,9 @@ func TestAgentDeath(t *testing.T) {
 	s := newSite(t)
 	j := s.newJob(t, Syd, "sh", "-c", "sleep 0.2; echo late; exit 4")
 	defer j.close()
-	w := j.build().warden
-	m, files, err := j.spec.message(Syd)
+	p := j.build()
+	w := p.warden
+	m, files, err := j.spec.message(p)
 	if err != nil {
 		t.Fatal(err)
 	}

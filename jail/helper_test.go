@@ -36,6 +36,7 @@ const (
 // site is what the tests of one test function share: a launcher, a cgroup parent.
 type site struct {
 	launcher *Launcher
+	engine   Engine
 	parent   *cgroup.Parent
 	jobs     atomic.Int64
 }
@@ -62,7 +63,7 @@ func newSite(t testing.TB) *site {
 			t.Error(err)
 		}
 	})
-	return &site{launcher: launcher, parent: parent}
+	return &site{launcher: launcher, engine: Ptrace, parent: parent}
 }
 
 // job is one run under test.
@@ -106,7 +107,7 @@ func (s *site) newJob(t testing.TB, mode Mode, command ...string) *job {
 		Spool:    file, Started: time.Now(), Wall: hosttest.Slow(30 * time.Second), Output: 1 << 20, Grace: 200 * time.Millisecond,
 	}
 	if mode == Syd {
-		j.spec.Filter = testFilter()
+		j.place.Engine, j.spec.Filter = s.engine, testFilter()
 	}
 	j.undo = append(j.undo, func() {
 		for _, f := range append([]*os.File{root, file}, files(mounts)...) {

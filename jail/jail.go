@@ -11,6 +11,7 @@ import (
 // The values that cross to the warden, as package wire defines them.
 type (
 	Mode     = wire.Mode     // which plan a jail follows
+	Engine   = wire.Engine   // how the warden learns of refused calls
 	Tmpfs    = wire.Tmpfs    // a memory file system made inside the jail
 	Rlimit   = wire.Rlimit   // one resource limit
 	Landlock = wire.Landlock // the directories below which files may be changed
@@ -23,6 +24,12 @@ type (
 const (
 	Syd     = wire.Syd
 	Minimal = wire.Minimal
+)
+
+// The engines.
+const (
+	Notify = wire.Notify
+	Ptrace = wire.Ptrace
 )
 
 // The causes.
@@ -43,6 +50,7 @@ const (
 // Place is where a jail lives: made before its job is known, so that a jail can be prepared ahead of time.
 type Place struct {
 	Mode     Mode
+	Engine   Engine       // required in Syd, must be empty in Minimal
 	UIDBase  uint32       // host id that the jail's id 0 maps to; 65536 ids are mapped
 	Cgroup   cgroup.Group // the jail's processes are born in it; new, since a group that was killed kills what is cloned into it (seen on 6.18)
 	Netns    *os.File     // network namespace; nil: the agent's own
@@ -70,6 +78,7 @@ type Spec struct {
 	Rlimits      []Rlimit
 	Filter       []byte        // seccomp program (struct sock_filter array); required in Syd, must be empty in Minimal
 	Landlock     *Landlock     // nil: none
+	RawSocket    bool          // programs may open raw IP sockets where Filter says "broker"; needs Notify and a Netns
 	UserNS       bool          // programs may make user namespaces, and others in them
 	BaseExecOnly bool          // nothing below Landlock.Write is executed; without Landlock the start fails
 	Stdin        *os.File      // nil: the jail's /dev/null. A pipe, socket or memfd: a file of the node could not be reopened inside

@@ -31,9 +31,12 @@ func (e *StartError) Unwrap() error {
 
 // Prepared is a jail that waits for its command.
 type Prepared struct {
-	warden *wardenProcess
-	mode   Mode
-	built  bool
+	warden  *wardenProcess
+	mode    Mode
+	engine  Engine
+	plan    wire.Plan
+	network bool // it has a network namespace of its own
+	built   bool
 }
 
 // Prepare starts a warden and its init, and returns when they wait. Everything that does not depend on the job is then done.
@@ -41,8 +44,9 @@ func (l *Launcher) Prepare(ctx context.Context, p Place) (*Prepared, error) {
 	if p.Hostname == "" {
 		p.Hostname = "sandbox"
 	}
-	if _, ok := p.Mode.Plan(); !ok {
-		return nil, fmt.Errorf("prepare jail: unknown mode %q", p.Mode)
+	plan, ok := p.Mode.Plan(p.Engine)
+	if !ok {
+		return nil, fmt.Errorf("prepare jail: there is no mode %q with engine %q", p.Mode, p.Engine)
 	}
 	w, err := l.start(p.Cgroup)
 	if err != nil {
@@ -52,11 +56,11 @@ func (l *Launcher) Prepare(ctx context.Context, p Place) (*Prepared, error) {
 	if p.Netns != nil {
 		files = append(files, p.Netns)
 	}
-	m := &wire.Prepare{Build: wire.Build, Mode: p.Mode, UIDBase: p.UIDBase, Cgroup: p.Cgroup, Hostname: p.Hostname}
+	m := &wire.Prepare{Build: wire.Build, Mode: p.Mode, Engine: p.Engine, UIDBase: p.UIDBase, Cgroup: p.Cgroup, Hostname: p.Hostname}
 	if err := w.ask(ctx, m, files, func(reply wire.Message) bool { _, ok := reply.(*wire.Ready); return ok }); err != nil {
 		return nil, err
 	}
-	return &Prepared{warden: w, mode: p.Mode}, nil
+	return &Prepared{warden: w, mode: p.Mode, engine: p.Engine, plan: plan, network: p.Netns != nil}, nil
 }
 
 // Close discards a jail that was not started: it is killed and reaped. After Start it does nothing.
@@ -85,7 +89,7 @@ func (p *Prepared) Build(ctx context.Context, r Root) error {
 	case len(r.Mounts) > wire.MaxFiles-1:
 		return errors.Join(fmt.Errorf("build root: %d mounts are over %d", len(r.Mounts), wire.MaxFiles-1), p.Close())
 	}
-	m, files := &wire.Root{Mode: p.mode, Tmpfs: r.Tmpfs, CPUs: r.CPUs}, []*os.File{r.Mount}
+	m, files := &wire.Root{Mode: p.mode, Engine: p.engine, Tmpfs: r.Tmpfs, CPUs: r.CPUs}, []*os.File{r.Mount}
 	for _, mount := range r.Mounts {
 		m.Mounts = append(m.Mounts, mount.Target)
 		files = append(files, mount.File)
@@ -107,7 +111,7 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Process, error) {
 	if !p.built {
 		return nil, errors.Join(errors.New("start jail: its root is not built"), p.Close())
 	}
-	m, files, err := s.message(p.mode)
+	m, files, err := s.message(p)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start jail: %w", err), p.Close())
 	}
@@ -120,15 +124,18 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Process, error) {
 }
 
 // message checks a Spec and puts it into words for the warden.
-func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
-	plan, _ := mode.Plan()
+func (s *Spec) message(p *Prepared) (*wire.Start, []*os.File, error) {
 	switch {
 	case s.Spool == nil:
 		return nil, nil, errors.New("the spool is missing")
-	case plan.Filter && len(s.Filter) == 0:
-		return nil, nil, fmt.Errorf("mode %s needs a filter", mode)
-	case !plan.Filter && len(s.Filter) > 0:
-		return nil, nil, fmt.Errorf("mode %s takes no filter", mode)
+	case p.plan.Filter && len(s.Filter) == 0:
+		return nil, nil, fmt.Errorf("mode %s needs a filter", p.mode)
+	case !p.plan.Filter && len(s.Filter) > 0:
+		return nil, nil, fmt.Errorf("mode %s takes no filter", p.mode)
+	case s.RawSocket && !p.plan.Listen:
+		return nil, nil, fmt.Errorf("RawSocket needs the engine %s: the warden makes the socket and hands it over", wire.Notify)
+	case s.RawSocket && !p.network:
+		return nil, nil, errors.New("RawSocket needs a network namespace of the jail's own")
 	case s.BaseExecOnly && s.Landlock == nil:
 		return nil, nil, errors.New("BaseExecOnly needs Landlock rules")
 	case s.UID == 0 || s.GID == 0:
@@ -139,10 +146,10 @@ func (s *Spec) message(mode Mode) (*wire.Start, []*os.File, error) {
 	}
 	m := &wire.Start{
 		Exec: wire.Exec{
-			Mode: mode, Command: s.Command, Env: s.Env, Cwd: s.Cwd, UID: s.UID, GID: s.GID, Rlimits: s.Rlimits, Filter: s.Filter,
+			Mode: p.mode, Engine: p.engine, Command: s.Command, Env: s.Env, Cwd: s.Cwd, UID: s.UID, GID: s.GID, Rlimits: s.Rlimits, Filter: s.Filter,
 			CPUs: s.CPUs, BaseExecOnly: s.BaseExecOnly,
 		},
-		Resize: wire.Resize{Tmpfs: s.Resize, Shown: s.Shown, UserNS: s.UserNS}, Stdin: s.Stdin != nil, Notify: s.Notify != nil,
+		Resize: wire.Resize{Tmpfs: s.Resize, Shown: s.Shown, UserNS: s.UserNS}, Stdin: s.Stdin != nil, Notify: s.Notify != nil, RawSocket: s.RawSocket,
 		ZeroNS: spool.Monotonic(s.Started), SentNS: spool.MonotonicNow(),
 		WallNS: int64(s.Wall), CPUNS: int64(s.CPU), OutputBytes: s.Output,
 	}

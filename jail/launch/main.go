@@ -30,9 +30,9 @@ func Main() int {
 	if err != nil {
 		return 1 // nobody is there to be told
 	}
-	plan, ok := m.Mode.Plan()
+	plan, ok := m.Mode.Plan(m.Engine)
 	if !ok {
-		return fail(conn, wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode)))
+		return fail(conn, wire.Fail("plan", fmt.Errorf("no plan for mode %q with engine %q", m.Mode, m.Engine)))
 	}
 	s := &stage{Exec: *m, conn: conn}
 	if err := s.take(plan, p.Files); err != nil {

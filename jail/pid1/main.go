@@ -48,7 +48,7 @@ func Main() int {
 		return 1
 	}
 	wire.CloseFiles(p.Files)
-	plan, _ := m.Mode.Plan()
+	plan, _ := m.Mode.Plan(m.Engine)
 	go reap(launched, !plan.Trace, conn)
 	return serve(conn, root)
 }

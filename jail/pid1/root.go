@@ -43,9 +43,9 @@ func steps(p wire.Plan) []step {
 
 // buildRoot makes the job's root file system the root of this process, and of launch where the plan pivots.
 func buildRoot(m *wire.Root, files []int) (*built, *wire.Failed) {
-	plan, ok := m.Mode.Plan()
+	plan, ok := m.Mode.Plan(m.Engine)
 	if !ok {
-		return nil, wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode))
+		return nil, wire.Fail("plan", fmt.Errorf("no plan for mode %q with engine %q", m.Mode, m.Engine))
 	}
 	if len(files) != 1+len(m.Mounts) {
 		return nil, wire.Fail("receive", fmt.Errorf("got %d descriptors, want %d", len(files), 1+len(m.Mounts)))

@@ -12,12 +12,16 @@ import (
 // the file by hand, with the reason in the commit.
 func TestStepOrder(t *testing.T) {
 	var got strings.Builder
-	for _, mode := range []wire.Mode{wire.Syd, wire.Minimal} {
-		plan, ok := mode.Plan()
+	for _, m := range []struct {
+		name   string
+		mode   wire.Mode
+		engine wire.Engine
+	}{{"syd", wire.Syd, wire.Ptrace}, {"minimal", wire.Minimal, ""}} {
+		plan, ok := m.mode.Plan(m.engine)
 		if !ok {
-			t.Fatal(mode)
+			t.Fatal(m)
 		}
-		got.WriteString(string(mode) + "\n")
+		got.WriteString(m.name + "\n")
 		for _, s := range steps(plan) {
 			got.WriteString("\t" + s.name + "\n")
 		}

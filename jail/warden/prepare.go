@@ -24,9 +24,9 @@ func (w *warden) prepare() error {
 	if m.Build != wire.Build {
 		return wire.Fail("build", fmt.Errorf("the agent is build %q, tolbooth-jail is build %q", m.Build, wire.Build))
 	}
-	plan, ok := m.Mode.Plan()
+	plan, ok := m.Mode.Plan(m.Engine)
 	if !ok {
-		return wire.Fail("plan", fmt.Errorf("unknown mode %q", m.Mode))
+		return wire.Fail("plan", fmt.Errorf("no plan for mode %q with engine %q", m.Mode, m.Engine))
 	}
 	w.plan, w.group, w.uidBase = plan, m.Cgroup, m.UIDBase
 	if len(p.Files) == 1 {

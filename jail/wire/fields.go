@@ -5,30 +5,33 @@ import (
 	"syscall"
 )
 
-func (*Prepare) kind() uint32 { return 1 }
-func (*Hello) kind() uint32   { return 2 }
-func (*Ready) kind() uint32   { return 3 }
-func (*Start) kind() uint32   { return 4 }
-func (*Root) kind() uint32    { return 5 }
-func (*Rooted) kind() uint32  { return 6 }
-func (*Exec) kind() uint32    { return 7 }
-func (*Poised) kind() uint32  { return 8 }
-func (*Go) kind() uint32      { return 9 }
-func (*Started) kind() uint32 { return 10 }
-func (*Signal) kind() uint32  { return 11 }
-func (*Cancel) kind() uint32  { return 12 }
-func (*Died) kind() uint32    { return 13 }
-func (*Ended) kind() uint32   { return 14 }
-func (*Failed) kind() uint32  { return 15 }
-func (*Resize) kind() uint32  { return 16 }
+func (*Prepare) kind() uint32  { return 1 }
+func (*Hello) kind() uint32    { return 2 }
+func (*Ready) kind() uint32    { return 3 }
+func (*Start) kind() uint32    { return 4 }
+func (*Root) kind() uint32     { return 5 }
+func (*Rooted) kind() uint32   { return 6 }
+func (*Exec) kind() uint32     { return 7 }
+func (*Poised) kind() uint32   { return 8 }
+func (*Go) kind() uint32       { return 9 }
+func (*Started) kind() uint32  { return 10 }
+func (*Signal) kind() uint32   { return 11 }
+func (*Cancel) kind() uint32   { return 12 }
+func (*Died) kind() uint32     { return 13 }
+func (*Ended) kind() uint32    { return 14 }
+func (*Failed) kind() uint32   { return 15 }
+func (*Resize) kind() uint32   { return 16 }
+func (*Listener) kind() uint32 { return 17 }
 
-func (*Hello) fields(*codec)  {}
-func (*Rooted) fields(*codec) {}
-func (*Go) fields(*codec)     {}
+func (*Hello) fields(*codec)    {}
+func (*Listener) fields(*codec) {}
+func (*Rooted) fields(*codec)   {}
+func (*Go) fields(*codec)       {}
 
 func (m *Prepare) fields(c *codec) {
 	c.str(&m.Build)
 	c.str((*string)(&m.Mode))
+	c.str((*string)(&m.Engine))
 	c.u32(&m.UIDBase)
 	c.str(&m.Cgroup.Unified)
 	c.str(&m.Cgroup.Memory)
@@ -44,6 +47,7 @@ func (m *Start) fields(c *codec) {
 	m.Resize.fields(c)
 	c.bool(&m.Stdin)
 	c.bool(&m.Notify)
+	c.bool(&m.RawSocket)
 	c.i64(&m.ZeroNS)
 	c.i64(&m.SentNS)
 	c.i64(&m.WallNS)
@@ -53,6 +57,7 @@ func (m *Start) fields(c *codec) {
 
 func (m *Root) fields(c *codec) {
 	c.str((*string)(&m.Mode))
+	c.str((*string)(&m.Engine))
 	c.strs(&m.Mounts)
 	list(c, &m.Tmpfs, c.tmpfs)
 	c.ints(&m.CPUs)
@@ -67,6 +72,7 @@ func (m *Resize) fields(c *codec) {
 
 func (m *Exec) fields(c *codec) {
 	c.str((*string)(&m.Mode))
+	c.str((*string)(&m.Engine))
 	c.strs(&m.Command)
 	c.strs(&m.Env)
 	c.str(&m.Cwd)

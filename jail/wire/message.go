@@ -26,6 +26,7 @@ const magic = 0x314a4254 // "TBJ1"; the last digit is the version of the framing
 type Prepare struct {
 	Build    string // first, so that it can be read from any other build
 	Mode     Mode
+	Engine   Engine
 	UIDBase  uint32
 	Cgroup   cgroup.Group
 	Hostname string
@@ -43,6 +44,7 @@ type Start struct {
 	Resize      Resize
 	Stdin       bool
 	Notify      bool
+	RawSocket   bool  // the warden makes raw IP sockets for the program where the filter says so
 	ZeroNS      int64 // CLOCK_MONOTONIC: the spool's zero point
 	SentNS      int64 // CLOCK_MONOTONIC
 	WallNS      int64
@@ -53,6 +55,7 @@ type Start struct {
 // Root asks for the root, of the warden, which passes it on to init. Files: root, then one mount for each of Mounts.
 type Root struct {
 	Mode   Mode
+	Engine Engine
 	Mounts []string
 	Tmpfs  []Tmpfs
 	CPUs   []int // that /sys shows
@@ -72,6 +75,7 @@ type Rooted struct{}
 // Exec is what launch needs. Files: stdin if any, stdout, stderr, and the root in a plan that chroots.
 type Exec struct {
 	Mode         Mode
+	Engine       Engine
 	Command      []string
 	Env          []string
 	Cwd          string
@@ -98,6 +102,9 @@ type Poised struct {
 
 // Go tells launch to go on: it is traced if it has to be.
 type Go struct{}
+
+// Listener hands over the listener of the filter that launch has just loaded, in a plan that listens. Files: the listener.
+type Listener struct{}
 
 // Started says that the program's execve happened.
 type Started struct{ StartUS int64 }
@@ -136,7 +143,7 @@ func Fail(step string, err error) *Failed {
 func newMessage(kind uint32) Message {
 	for _, m := range []Message{
 		&Prepare{}, &Hello{}, &Ready{}, &Start{}, &Root{}, &Rooted{}, &Exec{}, &Poised{}, &Go{}, &Started{}, &Signal{},
-		&Cancel{}, &Died{}, &Ended{}, &Failed{}, &Resize{},
+		&Cancel{}, &Died{}, &Ended{}, &Failed{}, &Resize{}, &Listener{},
 	} {
 		if m.kind() == kind {
 			return m

@@ -54,6 +54,8 @@ type Exit struct {
 	Suppressed  int64  `json:"suppressed"` // refused calls beyond the ones recorded
 	Landlock    int    `json:"landlock"`   // ABI used, 0: none
 	CoreSched   bool   `json:"core_sched"` // no other jail shared a core with it
+	ExitKill    bool   `json:"exit_kill"`  // the kernel kills the jail when the warden dies, by ptrace
+	WardenUS    int64  `json:"warden_us"`  // CPU time of the warden since the program's execve
 	StartUS     int64  `json:"start_us"`   // from Start to the program's execve
 	RunUS       int64  `json:"run_us"`     // from execve to its end
 }

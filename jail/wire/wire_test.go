@@ -20,17 +20,17 @@ func TestMain(m *testing.M) { hosttest.Main(m) }
 // samples are one message of each kind, every field set.
 func samples() []Message {
 	exec := Exec{
-		Mode: Syd, Command: []string{"a", ""}, Env: []string{"K=V"}, Cwd: "/w", UID: 1, GID: 2, Rlimits: []Rlimit{{7, 1 << 63}},
+		Mode: Syd, Engine: Notify, Command: []string{"a", ""}, Env: []string{"K=V"}, Cwd: "/w", UID: 1, GID: 2, Rlimits: []Rlimit{{7, 1 << 63}},
 		Filter: []byte{1, 2, 3}, Landlocked: true, Landlock: Landlock{Write: []string{"/x"}}, Stdin: true,
 		CPUs: []int{3, 5}, BaseExecOnly: true,
 	}
 	tmpfs := []Tmpfs{{"/tmp", 1, 2, 0o1777, 3, 4}}
 	resize := Resize{tmpfs, []int{1}, true, []string{"/tmp"}}
 	return []Message{
-		&Prepare{"dev", Minimal, 1 << 31, cgroup.Group{Unified: "/a", Memory: "/b", Pids: "/c", CPU: "/d"}, "host"},
-		&Hello{}, &Ready{12}, &Start{exec, resize, true, true, -1, 2, 3, 4, 5}, &Root{Syd, []string{"/usr"}, tmpfs, []int{0}},
+		&Prepare{"dev", Minimal, Ptrace, 1 << 31, cgroup.Group{Unified: "/a", Memory: "/b", Pids: "/c", CPU: "/d"}, "host"},
+		&Hello{}, &Ready{12}, &Start{exec, resize, true, true, true, -1, 2, 3, 4, 5}, &Root{Syd, Notify, []string{"/usr"}, tmpfs, []int{0}},
 		&Rooted{}, &exec, &Poised{7, true}, &Go{}, &Started{-9}, &Signal{15}, &Cancel{CauseDisk, 5}, &Died{0x8b}, &Ended{[]byte(`{}`)},
-		&Failed{"execve", unix.ENOENT, "no such file"}, &resize,
+		&Failed{"execve", unix.ENOENT, "no such file"}, &resize, &Listener{},
 	}
 }
 
