@@ -36,7 +36,7 @@ func wordCall(p policy.Policy, payload []byte) (api.Denial, error) {
 	if err := json.Unmarshal(payload, &raw); err != nil {
 		return api.Denial{}, err
 	}
-	e := explain.Syscall(p, raw)
+	e := explain.Syscall(p, raw, nil)
 	fix := noFix
 	if len(e.Fix) > 0 {
 		fix = jsontext.Value(e.Fix)

@@ -19,7 +19,7 @@ func arguments(name string, a [6]uint64) string {
 		}
 		return fmt.Sprintf("level %d, option %d", int32(a[1]), int32(a[2]))
 	case "clone":
-		return flags(uint64(uint32(a[0]))&(namespaceFlags|unix.CLONE_UNTRACED|unix.CLONE_PTRACE), cloneFlags)
+		return clone(uint64(uint32(a[0])))
 	case "unshare":
 		return flags(uint64(uint32(a[0])), cloneFlags)
 	case "setns":
@@ -62,7 +62,7 @@ func arguments(name string, a [6]uint64) string {
 		return fmt.Sprintf("%d entries", uint32(a[0]))
 	case "iopl":
 		return fmt.Sprintf("level %d", uint32(a[0]))
-	case "sync", "vhangup":
+	case "sync", "vhangup", "fork", "vfork":
 		return ""
 	}
 	return "..."
@@ -80,6 +80,16 @@ func socket(a [6]uint64) string {
 		words = append(words, symbol(protocol, nil))
 	}
 	return strings.Join(words, ", ")
+}
+
+// clone words the flags that a policy may refuse; without any of them, the exit signal, which a thread has not.
+func clone(v uint64) string {
+	const exitSignal = 0xff
+	special := v & (namespaceFlags | unix.CLONE_UNTRACED | unix.CLONE_PTRACE)
+	if name := unix.SignalName(unix.Signal(v & exitSignal)); special == 0 && name != "" {
+		return name
+	}
+	return flags(special, cloneFlags)
 }
 
 func seccomp(a [6]uint64) string {

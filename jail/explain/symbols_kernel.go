@@ -80,11 +80,12 @@ var keyctlOperations = []named{
 	{unix.KEYCTL_WATCH_KEY, "KEYCTL_WATCH_KEY"},
 }
 
-// Terminal requests that a policy may refuse (asm-generic/ioctls.h).
+// Requests that a policy may refuse (asm-generic/ioctls.h, linux/fs.h).
 var ioctls = []named{
 	{0x5412, "TIOCSTI"},
 	{0x541c, "TIOCLINUX"},
 	{0x5423, "TIOCSETD"},
+	{0x401c5820, "FS_IOC_FSSETXATTR"},
 }
 
 // Clocks (linux/time.h).

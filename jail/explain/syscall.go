@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -33,14 +35,15 @@ const (
 	ownFilterWhy = "the jail allows this call, but a seccomp filter that the program itself installed sends it to a tracer; let that filter allow it"
 )
 
-// Syscall explains a refused call under the policy that the run had. No part of a request would allow one today, so Fix is
-// nil.
-func Syscall(p policy.Policy, d jail.Denial) Denial {
+// Syscall explains a refused call under the policy that the run had. Permitted are the extras that a request to this node may
+// have: one that would allow the call is its Fix.
+func Syscall(p policy.Policy, d jail.Denial, permitted []string) Denial {
 	nr := uint32(d.NR)
 	v := p.Evaluate(d.Arch, nr, d.Args)
 	if v.Action == policy.Allow {
 		v.Rule, v.Why = ownFilter, ownFilterWhy
 	}
+	fix, why := remedy(p.Change(), p.ExtraFor(d.Arch, nr, d.Args), permitted)
 	return Denial{
 		Layer:   "syscall",
 		What:    what(p, d.Arch, nr, d.Args),
@@ -49,9 +52,26 @@ func Syscall(p policy.Policy, d jail.Denial) Denial {
 		Count:   d.Count,
 		PID:     d.PID,
 		Program: printable(d.Program),
-		Why:     v.Why,
+		Fix:     fix,
+		Why:     v.Why + why,
 		AtMS:    d.AtUS / 1000,
 	}
+}
+
+// remedy is the change of the request by which it gets an extra, and what to say of it. A merge patch replaces lists, so the
+// extras that the request had are in it.
+func remedy(had policy.Change, extra string, permitted []string) (fix []byte, why string) {
+	switch {
+	case extra == "":
+		return nil, ""
+	case !slices.Contains(permitted, extra):
+		return nil, fmt.Sprintf("; the extra %q would allow it, and this node does not offer it: its operator can, with the key extras", extra)
+	}
+	list, err := json.Marshal(append(slices.Clone(had.Extras), extra))
+	if err != nil {
+		panic("explain: " + err.Error()) // names of ours
+	}
+	return fmt.Appendf(nil, `{"policy":{"extras":%s}}`, list), fmt.Sprintf("; or ask for the extra %q", extra)
 }
 
 // what words a call: with its arguments when it came by the machine's own ABI, else by ABI and number.

@@ -75,6 +75,8 @@ func TestWords(t *testing.T) {
 		{"ioctl", args(0, 0x100005412), "ioctl(TIOCSTI)", "syscall.tiocsti"},
 		{"ioctl", args(0, 0x541c), "ioctl(TIOCLINUX)", "syscall.tioclinux"},
 		{"ioctl", args(0, 0x5423), "ioctl(TIOCSETD)", "syscall.tiocsetd"},
+		{"ioctl", args(3, 0x401c5820), "ioctl(FS_IOC_FSSETXATTR)", "syscall.fssetxattr"},
+		{"prctl", args(79), "prctl(79)", "syscall.prctl_option"},
 		{"personality", args(0x20000), "personality(UNAME26)", "syscall.personality"},
 		{"personality", args(0x40000), "personality(ADDR_NO_RANDOMIZE)", "syscall.personality"},
 		{"sched_setscheduler", args(0, 1), "sched_setscheduler(SCHED_FIFO)", "syscall.realtime"},
@@ -99,7 +101,7 @@ func TestWords(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s has no call %s", arch, c.call)
 			}
-			got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: int(call.NR), Args: c.args, Errno: 1, Program: "x"})
+			got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: int(call.NR), Args: c.args, Errno: 1, Program: "x"}, nil)
 			if got.What != c.what || got.Rule != c.rule {
 				t.Errorf("%s: %s%#x = %q by %q, want %q by %q", arch, c.call, c.args, got.What, got.Rule, c.what, c.rule)
 			}
@@ -126,20 +128,81 @@ func TestOtherABIs(t *testing.T) {
 		{"arm64", unix.AUDIT_ARCH_X86_64, 101, "x86_64 system call 101 (ptrace)", "syscall.abi"},
 		{"arm64", unix.AUDIT_ARCH_AARCH64, 1<<30 | 2, "system call 1073741826", "syscall.unknown"},
 	} {
-		got := Syscall(mustDefault(t, c.arch), jail.Denial{Arch: c.audit, NR: c.nr, Errno: int(unix.ENOSYS)})
+		got := Syscall(mustDefault(t, c.arch), jail.Denial{Arch: c.audit, NR: c.nr, Errno: int(unix.ENOSYS)}, nil)
 		if got.What != c.what || got.Rule != c.rule || got.Errno != "ENOSYS" {
 			t.Errorf("%s: call %d of %#x = %q by %q, want %q by %q", c.arch, c.nr, c.audit, got.What, got.Rule, c.what, c.rule)
 		}
 	}
 }
 
+// TestDenied holds how the refusals are worded that a run asked for.
+func TestDenied(t *testing.T) {
+	for _, c := range []struct {
+		deny, call string
+		args       [6]uint64
+		what, rule string
+	}{
+		{"processes", "fork", args(), "fork()", "policy.processes"},
+		{"processes", "clone", args(uint64(unix.SIGCHLD)), "clone(SIGCHLD)", "policy.processes"},
+		{"processes", "clone", args(unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)), "clone(CLONE_NEWUSER)", "policy.processes"},
+		{"processes", "clone", args(unix.CLONE_VM), "clone(...)", "policy.processes"},
+		{"sockets", "socket", args(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC), "socket(AF_INET, SOCK_STREAM)", "policy.sockets"},
+		{"syscall.getpid", "getpid", args(), "getpid(...)", "policy.syscall.getpid"},
+	} {
+		p, err := policy.For("amd64", policy.Change{Deny: []string{c.deny}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, _ := p.Lookup(c.call)
+		got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: int(call.NR), Args: c.args, Errno: 1}, []string{"ptrace", "userns"})
+		if got.What != c.what || got.Rule != c.rule || got.Fix != nil || !strings.Contains(got.Why, "policy.deny: "+c.deny) {
+			t.Errorf("%+v, want %q by %q", got, c.what, c.rule)
+		}
+	}
+}
+
+// TestFix: an extra that would allow the call is the fix where the node offers it, and is named where it does not.
+func TestFix(t *testing.T) {
+	for _, c := range []struct {
+		call      string
+		args      [6]uint64
+		had       []string
+		permitted []string
+		fix, why  string
+	}{
+		{"ptrace", args(16, 7), nil, []string{"userns", "ptrace"}, `{"policy":{"extras":["ptrace"]}}`, `or ask for the extra "ptrace"`},
+		{"ptrace", args(16, 7), nil, []string{"userns"}, "", `the extra "ptrace" would allow it, and this node does not offer it`},
+		{"ptrace", args(16, 7), []string{"io_uring", "userns"}, []string{"ptrace"}, `{"policy":{"extras":["io_uring","userns","ptrace"]}}`, "or ask"},
+		{"io_uring_setup", args(8), nil, []string{"io_uring"}, `{"policy":{"extras":["io_uring"]}}`, "or ask"},
+		{"socket", args(unix.AF_INET, unix.SOCK_RAW, 1), nil, []string{"raw_socket"}, `{"policy":{"extras":["raw_socket"]}}`, "or ask"},
+		{"socket", args(unix.AF_PACKET, unix.SOCK_RAW, 1), nil, []string{"raw_socket"}, "", "use one of those"},
+		{"unshare", args(unix.CLONE_NEWUSER), nil, []string{"userns"}, `{"policy":{"extras":["userns"]}}`, "or ask"},
+		{"clone", args(unix.CLONE_NEWUSER), nil, []string{"userns"}, `{"policy":{"extras":["userns"]}}`, "or ask"},
+		{"bpf", args(5), nil, []string{"userns", "ptrace"}, "", "do the work in the program itself"},
+		// With the extra the call is the warden's to make: a refusal comes from the kernel.
+		{"socket", args(unix.AF_INET, unix.SOCK_RAW, 1), []string{"raw_socket"}, []string{"raw_socket"}, "", "the kernel refused this raw socket"},
+	} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			p, err := policy.For(arch, policy.Change{Extras: c.had})
+			if err != nil {
+				t.Fatal(err)
+			}
+			call, _ := p.Lookup(c.call)
+			got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: int(call.NR), Args: c.args, Errno: 1}, c.permitted)
+			if string(got.Fix) != c.fix || !strings.Contains(got.Why, c.why) {
+				t.Errorf("%s with %v: fix %s, %s; want %s, %s", c.call, c.had, got.Fix, got.Why, c.fix, c.why)
+			}
+		}
+	}
+}
+
 func TestFieldsAreCarried(t *testing.T) {
 	p := mustDefault(t, "amd64")
-	got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: 101, Errno: 1, PID: 7, Program: "gdb", AtUS: 41999, Count: 3})
+	got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: 101, Errno: 1, PID: 7, Program: "gdb", AtUS: 41999, Count: 3}, nil)
 	if got.Layer != "syscall" || got.Errno != "EPERM" || got.PID != 7 || got.Program != "gdb" || got.AtMS != 41 || got.Count != 3 || got.Fix != nil {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.Why, "traced already") {
+	if !strings.Contains(got.Why, "a second one beside the warden") {
 		t.Errorf("reason %q", got.Why)
 	}
 }
@@ -148,7 +211,7 @@ func TestFieldsAreCarried(t *testing.T) {
 func TestErrno(t *testing.T) {
 	p := mustDefault(t, "amd64")
 	for recorded, want := range map[int]string{0: "ENOSYS", -5: "ENOSYS", 38: "ENOSYS", 1: "EPERM", 4000: "errno 4000"} {
-		if got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: 425, Errno: recorded}); got.Errno != want {
+		if got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: 425, Errno: recorded}, nil); got.Errno != want {
 			t.Errorf("errno %d = %q, want %q", recorded, got.Errno, want)
 		}
 	}
@@ -179,7 +242,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		for nr := range 600 {
 			for range 20 {
 				a := [6]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
-				d := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: nr, Args: a})
+				d := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: nr, Args: a}, nil)
 				allowed := p.Evaluate(p.AuditArch(), uint32(nr), a).Action == policy.Allow
 				if d.What == "" || d.Why == "" || !strings.HasPrefix(d.Rule, "syscall.") || (d.Rule == ownFilter) != allowed || !allowed && d.Errno == "errno 0" {
 					t.Fatalf("%s: call %d%#x: %+v", arch, nr, a, d)
@@ -194,7 +257,7 @@ func FuzzSyscall(f *testing.F) {
 	f.Add(p.AuditArch(), 41, uint64(2), uint64(3), uint64(1), uint64(0), 1, "ping")
 	f.Add(uint32(unix.AUDIT_ARCH_I386), -1, uint64(0), uint64(0), uint64(0), uint64(0), -1, "\xff\x00")
 	f.Fuzz(func(t *testing.T, arch uint32, nr int, a0, a1, a2, a3 uint64, errno int, program string) {
-		d := Syscall(p, jail.Denial{Arch: arch, NR: nr, Args: [6]uint64{a0, a1, a2, a3}, Errno: errno, Program: program})
+		d := Syscall(p, jail.Denial{Arch: arch, NR: nr, Args: [6]uint64{a0, a1, a2, a3}, Errno: errno, Program: program}, []string{"ptrace"})
 		for _, text := range []string{d.What, d.Rule, d.Errno, d.Program, d.Why} {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\n\r\x1b") || len(text) > 400 {
 				t.Errorf("unsafe text %q", text)
