@@ -22,22 +22,32 @@ func Find(cmdline string) []int {
 	return out
 }
 
-// WardenOf is the warden of the jail in which cmdline runs: the tracer of that process.
+// WardenOf is the warden of the jail in which cmdline runs: the agent's child among that process's ancestors.
 func (a *Agent) WardenOf(cmdline string) int {
 	a.t.Helper()
 	for _, pid := range Find(cmdline) {
-		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(status)) {
-			if v, ok := strings.CutPrefix(line, "TracerPid:"); ok {
-				tracer, _ := strconv.Atoi(strings.TrimSpace(v))
-				return tracer
+		for up := parent(pid); up > 1; pid, up = up, parent(up) {
+			if up == a.PID {
+				return pid
 			}
 		}
 	}
-	a.t.Fatalf("no process %q", cmdline)
+	a.t.Fatalf("no process %q below the agent", cmdline)
+	return 0
+}
+
+// parent is 0 when the process is gone.
+func parent(pid int) int {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(line, "PPid:"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(v))
+			return n
+		}
+	}
 	return 0
 }
 
