@@ -141,7 +141,7 @@ func (t *Tree) mount(skel *skeleton) error {
 		return err
 	}
 	for _, name := range t.m.node.clones {
-		mnt, err := cloneReadOnly(t.m.node.path(name))
+		mnt, err := t.m.base(t.m.node.path(name))
 		if err != nil {
 			return err
 		}

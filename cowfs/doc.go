@@ -21,7 +21,8 @@
 // # The tree of one job
 //
 //	/            overlay, detached: lower = skeleton, upper = STATE/run/RANDOM/upper
-//	/usr         clone of the node's /usr: read-only, nosuid, nodev, without the mounts below it
+//	/usr         overlay of the job's own over the node's /usr, without an upper: read-only, nosuid, nodev, without the mounts
+//	             below it. A clone of the node's mount where no overlay can be stacked any more
 //	/dev         a tmpfs of the job's own with six device nodes, then read-only for good
 //	/proc /tmp /run /dev/shm /dev/pts   made inside the jail by its init
 //

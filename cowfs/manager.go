@@ -35,6 +35,9 @@ type Support struct {
 	Xattr    bool   `json:"xattr"`
 	DType    bool   `json:"d_type"`
 	Problem  string `json:"problem,omitzero"`
+
+	// SharedBase says why jails see the node's own /usr instead of a file system of their own over it; empty: they do not.
+	SharedBase string `json:"shared_base,omitzero"`
 }
 
 // Manager makes and releases the trees of one agent's jobs.
@@ -46,6 +49,7 @@ type Manager struct {
 	// Directories of the state, held open so that nothing below them is ever reached by a path.
 	run, skel, parked, trash *os.File
 
+	empty  *os.File // lower layer of the jails' views of the node
 	common *os.File // lower layer of all jails, below the slot's
 
 	sweeper *sweeper
@@ -100,6 +104,10 @@ func Open(opts Options) (*Manager, error) {
 	if m.node, err = readNode(opts.NodeRoot); err != nil {
 		m.closeFiles()
 		return nil, fmt.Errorf("read node %s: %w", opts.NodeRoot, err)
+	}
+	if err := m.openEmpty(); err != nil {
+		m.closeFiles()
+		return nil, err
 	}
 	m.sweeper = startSweeper(m.trash)
 	if m.common, err = m.buildCommon(); err != nil {
@@ -168,7 +176,7 @@ func (m *Manager) owns(name string) bool {
 }
 
 func (m *Manager) closeFiles() {
-	for _, f := range []*os.File{m.run, m.skel, m.parked, m.trash, m.common} {
+	for _, f := range []*os.File{m.run, m.skel, m.parked, m.trash, m.empty, m.common} {
 		if f != nil {
 			f.Close()
 		}

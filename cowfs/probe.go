@@ -48,6 +48,7 @@ func probe(dir string) Support {
 	s.Tmpfile = hasTmpfile(scratch)
 	s.DType = hasDType(scratch)
 
+	s.SharedBase = tryBase(scratch)
 	var why error
 	for _, volatile := range []bool{true, false} {
 		if err := tryOverlay(scratch, volatile); err != nil {
