@@ -35,6 +35,7 @@ type parts struct {
 	LimitsMax  limits
 	Usual      limits // of a job that names none
 	Grace      time.Duration
+	Extras     []string    // of policies, that requests may ask for
 	Bucket     store.Store // nil: no named workspaces
 	Prefix     string
 	Pool4      netip.Prefix
@@ -57,7 +58,7 @@ type built struct {
 // build opens the parts in order, each after what an earlier agent of this state directory left of it was cleared away.
 // Precondition: the caller holds the state directory's lock. An error names the part; what was opened is closed again.
 func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built, err error) {
-	b := &built{spine: &spine{log: log, faults: f, flushes: &flushes{}, limitsMax: o.LimitsMax, grace: o.Grace}}
+	b := &built{spine: &spine{log: log, faults: f, flushes: &flushes{}, filters: &seccomp.Cache{}, extras: o.Extras, limitsMax: o.LimitsMax, grace: o.Grace}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -73,10 +74,11 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, err
 	}
 	b.cpus = newCPUSpread(usable)
-	if b.policy, err = policy.Default(runtime.GOARCH); err != nil {
+	usual, err := policy.Default(runtime.GOARCH)
+	if err != nil {
 		return nil, fmt.Errorf("syscall policy: %w", err)
 	}
-	if b.filter, err = new(seccomp.Cache).Get(b.policy); err != nil {
+	if _, err := b.filters.Get(usual); err != nil {
 		return nil, fmt.Errorf("compile the syscall policy: %w", err)
 	}
 

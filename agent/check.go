@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // minToken is the least length of the TCP listener's token.
@@ -51,6 +53,8 @@ func (c *Config) check() error {
 		return wrong("retain", "%s is less than 1s", c.Retain)
 	case strength(c.MinGrade) > strength(c.Backend):
 		return wrong("min_grade", "%q is more than backend %q gives, so no job could run", c.MinGrade, c.Backend)
+	case c.unknownExtra() != "":
+		return wrong("extras", "%.64q is not one of: ptrace, io_uring, raw_socket, userns", c.unknownExtra())
 	case !c.Network.Pool4.Addr().Is4() || c.Network.Pool4.Bits() > maxPool4Bits || c.Network.Pool4 != c.Network.Pool4.Masked():
 		return wrong("network.pool4", "%s is not an IPv4 range of at least a /%d, such as 198.19.0.0/16", c.Network.Pool4, maxPool4Bits)
 	case !c.Network.Pool6.Addr().Is6() || c.Network.Pool6.Addr().Is4In6() || c.Network.Pool6.Bits() > maxPool6Bits || c.Network.Pool6 != c.Network.Pool6.Masked():
@@ -82,6 +86,16 @@ const (
 	maxMaxJobs = 1024
 	maxQueue   = 10_000
 )
+
+// unknownExtra is the first extra that no policy has.
+func (c *Config) unknownExtra() string {
+	for _, name := range c.Extras {
+		if !slices.ContainsFunc(policy.Extras(), func(x policy.Named) bool { return x.Name == name }) {
+			return name
+		}
+	}
+	return ""
+}
 
 func (c *Config) checkListener(wrong func(string, string, ...any) error) error {
 	switch {

@@ -33,6 +33,7 @@ type Config struct {
 
 	Backend  jail.Mode // jail mode of requests that name none
 	MinGrade jail.Mode // no job runs with less; empty: minimal, so a request may ask for the weaker mode by name
+	Extras   []string  // of the system call policy that requests may ask for
 	MaxJobs  int       // running at once
 	Queue    int       // waiting beyond that
 	Prepared int       // jails made ahead of time

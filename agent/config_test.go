@@ -126,6 +126,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"grade", "backend: minimal\nmin_grade: syd", nil, nil, []string{"min_grade"}},
 		{"socket", "", nil, []string{"--socket", "rel"}, []string{"socket"}},
 		{"long socket", "", nil, []string{"--socket", "/" + strings.Repeat("s", 120)}, []string{"socket", "107"}},
+		{"extras", "extras: [ptrace, root]", nil, nil, []string{"extras", `"root"`, "userns"}},
 		{"pool", "network: {pool4: 'fd00::/64'}", nil, nil, []string{"network.pool4"}},
 		{"narrow pool", "", nil, []string{"--network-pool4", "10.0.0.0/24"}, []string{"network.pool4", "/16"}},
 		{"pool with host bits", "network: {pool6: 'fd00::1/64'}", nil, nil, []string{"network.pool6", "/64"}},

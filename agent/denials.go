@@ -17,11 +17,11 @@ import (
 // noFix is the fix of a refusal that no change of the request can lift.
 var noFix = jsontext.Value("null")
 
-// wordCalls words refused system calls as the warden recorded them, alike ones once.
-func wordCalls(p policy.Policy, records [][]byte) ([]api.Denial, error) {
+// wordCalls words refused system calls as the warden recorded them, alike ones once. Extras are those that a fix may ask for.
+func wordCalls(p policy.Policy, extras []string, records [][]byte) ([]api.Denial, error) {
 	var merged denialSet
 	for _, rec := range records {
-		d, err := wordCall(p, rec)
+		d, err := wordCall(p, extras, rec)
 		if err != nil {
 			return merged.list, err
 		}
@@ -31,12 +31,12 @@ func wordCalls(p policy.Policy, records [][]byte) ([]api.Denial, error) {
 }
 
 // wordCall turns the warden's raw account of a refused call into words.
-func wordCall(p policy.Policy, payload []byte) (api.Denial, error) {
+func wordCall(p policy.Policy, extras []string, payload []byte) (api.Denial, error) {
 	var raw jail.Denial
 	if err := json.Unmarshal(payload, &raw); err != nil {
 		return api.Denial{}, err
 	}
-	e := explain.Syscall(p, raw, nil)
+	e := explain.Syscall(p, raw, extras)
 	fix := noFix
 	if len(e.Fix) > 0 {
 		fix = jsontext.Value(e.Fix)

@@ -81,6 +81,7 @@ func newRecord(w *work, request [32]byte, created time.Time) record {
 	return record{
 		ID: w.ID, Request: hex.EncodeToString(request[:]), CreatedAt: created, Labels: w.Labels,
 		Mode: w.Mode, Workspace: w.Workspace, Output: w.Limits.Output.Value,
+		Extras: w.Policy.Change().Extras, Deny: w.Policy.Change().Deny,
 	}
 }
 

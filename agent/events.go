@@ -81,7 +81,7 @@ func (s *Server) follow(r *http.Request, j *job, reader *spool.Reader, from int6
 	defer beat.Stop()
 	for {
 		grown, done := j.wake.wait(), j.isDone() // before reading, so that nothing comes between
-		final, err := s.sendAll(reader, from, out)
+		final, err := s.sendAll(j, reader, from, out)
 		if err != nil || final {
 			return errors.Join(err, out.flush())
 		}
@@ -101,7 +101,7 @@ func (s *Server) follow(r *http.Request, j *job, reader *spool.Reader, from int6
 }
 
 // sendAll sends what is there now, and reports whether the final event was among it.
-func (s *Server) sendAll(reader *spool.Reader, from int64, out *eventStream) (final bool, err error) {
+func (s *Server) sendAll(j *job, reader *spool.Reader, from int64, out *eventStream) (final bool, err error) {
 	if reader.Seq() < from {
 		if err := reader.SkipTo(from); err == io.EOF {
 			return false, nil
@@ -117,7 +117,7 @@ func (s *Server) sendAll(reader *spool.Reader, from int64, out *eventStream) (fi
 		if err != nil {
 			return false, err
 		}
-		event, final := s.event(rec)
+		event, final := s.event(j, rec)
 		if err := out.send(event); err != nil || final {
 			return final, err
 		}
@@ -125,7 +125,7 @@ func (s *Server) sendAll(reader *spool.Reader, from int64, out *eventStream) (fi
 }
 
 // event words one record. Output is text where the record is UTF-8, else base64: a record may end inside a character.
-func (s *Server) event(rec spool.Record) (e api.Event, final bool) {
+func (s *Server) event(j *job, rec spool.Record) (e api.Event, final bool) {
 	e = api.Event{Seq: rec.Seq, AtMS: max(rec.AtUS, 0) / 1000}
 	switch rec.Kind {
 	case spool.Stdout, spool.Stderr:
@@ -139,7 +139,7 @@ func (s *Server) event(rec spool.Record) (e api.Event, final bool) {
 		e.Data = s.encodeData(text)
 	case spool.Denial:
 		e.Type = "denial"
-		d, err := s.words(rec.Payload)
+		d, err := s.words(j.meta, rec.Payload)
 		if err != nil {
 			d = api.Denial{Layer: "syscall", What: "a refused call whose record cannot be read", Count: 1}
 		}

@@ -73,7 +73,7 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 		Limits:    api.NodeLimits{Defaults: defaults, Max: s.cfg.Max},
 		Network:   s.nodeNetwork(),
 		Workspace: api.NodeWorkspace{Named: s.cfg.FS.Enabled, Bucket: s.cfg.FS.Client},
-		Policy:    api.NodePolicy{Extras: []string{}, Deny: []string{}},
+		Policy:    nodePolicy(s.cfg.Extras, rep.Engine),
 		Env:       defaultEnv(cpuCount(defaults.CPUs, runtime.NumCPU())), Capacity: s.jobs.Capacity(),
 		Request: api.RequestLimits{MaxBody: s.cfg.MaxBody, MaxFiles: maxFiles, MaxLabels: maxLabels, MaxWait: api.Duration(maxWait)},
 	}

@@ -21,7 +21,7 @@ func (s *spine) isolation(w *work, e jail.Exit) api.Isolation {
 		"landlock":    e.Landlock > 0,
 		"quota":       false, // disk use is accounted while the job runs, not held by the file system
 	}
-	out := api.Isolation{Mode: string(w.Mode), Grade: string(w.Mode), Layers: []string{}, Missing: []string{}}
+	out := api.Isolation{Mode: string(w.Mode), Grade: string(w.Mode), Layers: []string{}, Missing: []string{}, Extras: append([]string{}, w.Policy.Change().Extras...)}
 	for _, l := range isolationLayers {
 		if has[l] {
 			out.Layers = append(out.Layers, l)

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/jail"
 	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // writable are the directories below which a job's program may change anything: its own, and the kernel's own objects
@@ -14,22 +16,30 @@ import (
 var writable = []string{"/workspace", "/tmp", "/var/tmp", "/run", "/dev", "/proc"}
 
 // jailSpec is the command of a job in the words of package jail.
-func (s *spine) jailSpec(w *work, p *place, cpus []int, notify *os.File) jail.Spec {
-	l := w.Limits
+func (s *spine) jailSpec(w *work, p *place, cpus []int, notify *os.File) (jail.Spec, error) {
+	l, change := w.Limits, w.Policy.Change()
 	spec := jail.Spec{
 		Resize: p.resize(memoryOf(w.Limits)), Shown: p.show(cpus), CPUs: cpus, Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
 		Stdin: w.Stdin, Spool: w.Spool, Notify: notify, Started: w.Admitted,
 		Wall: l.Wall.Value, CPU: l.CPU.Value, Output: l.Output.Value, Grace: s.grace,
-		Landlock: &jail.Landlock{Write: writable},
+		Landlock:     &jail.Landlock{Write: writable},
+		RawSocket:    slices.Contains(change.Extras, policy.RawSocket),
+		UserNS:       slices.Contains(change.Extras, policy.UserNS),
+		BaseExecOnly: slices.Contains(change.Deny, policy.DenyExecOutsideBase),
 		Rlimits: []jail.Rlimit{
 			{Resource: unix.RLIMIT_NOFILE, Value: uint64(l.OpenFiles.Value)},
 			{Resource: unix.RLIMIT_FSIZE, Value: uint64(l.Disk.Value)}, // no write outgrows the limit between two looks at the disk
 		},
 	}
-	if w.Mode == jail.Syd {
-		spec.Filter = s.filter
+	if spec.UserNS {
+		spec.Landlock = nil // it refuses every mount
 	}
-	return spec
+	if w.Mode != jail.Syd {
+		return spec, nil
+	}
+	var err error
+	spec.Filter, err = s.filters.Get(w.Policy)
+	return spec, err
 }
 
 // memoryOf are the memory file systems of a job with these limits. What is in them counts against the memory limit; half of

@@ -37,6 +37,7 @@ func keys() []key {
 
 		{name: "backend", env: "SANDBOX_BACKEND", usage: "jail mode: syd or minimal", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.Backend }},
 		{name: "min_grade", usage: "no job runs with less isolation, whatever it asks for (default: minimal)", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.MinGrade }},
+		{name: "extras", usage: "what policy.extras of a request may ask for: any of ptrace, io_uring, raw_socket, userns (default: none)", into: func(c *Config) any { return &c.Extras }},
 		{name: "max_jobs", usage: "jobs that run at once", into: func(c *Config) any { return &c.MaxJobs }},
 		{name: "queue", usage: "jobs that may wait beyond those; more are answered 429", into: func(c *Config) any { return &c.Queue }},
 		{name: "prepared", usage: "jails kept ready for the next jobs", into: func(c *Config) any { return &c.Prepared }},

@@ -161,6 +161,7 @@ func normalise(r *api.Result) {
 	r.Outputs, r.Denials = slices.Concat([]api.Output{}, r.Outputs), slices.Concat([]api.Denial{}, r.Denials)
 	r.Isolation.Layers = slices.Concat([]string{}, r.Isolation.Layers)
 	r.Isolation.Missing = slices.Concat([]string{}, r.Isolation.Missing)
+	r.Isolation.Extras = slices.Concat([]string{}, r.Isolation.Extras)
 }
 
 // prune removes the oldest finished jobs beyond what is kept.

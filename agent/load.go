@@ -180,6 +180,10 @@ func parseInto(field any, text string) (err error) {
 		*f, err = parsePrefix(text)
 	case *[]netip.Prefix:
 		*f, err = parsePrefixes(text)
+	case *[]string:
+		for part := range strings.SplitSeq(text, ",") {
+			*f = append(*f, strings.TrimSpace(part))
+		}
 	default:
 		panic(fmt.Sprintf("no reader for a setting of type %T", field))
 	}
@@ -245,6 +249,8 @@ func textOf(field any) string {
 		return strconv.FormatFloat(*f, 'g', -1, 64)
 	case *netip.Prefix:
 		return f.String()
+	case *[]string:
+		return strings.Join(*f, ",")
 	case *[]netip.Prefix:
 		var parts []string
 		for _, p := range *f {

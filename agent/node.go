@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +10,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/agent/probe"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // node is this machine as the API shows it: what the probe found at the start, and what the spine meets while it runs. It
@@ -30,12 +31,21 @@ func (n *node) Run(ctx context.Context, w *work, p progress) api.Result {
 	return n.built.Run(ctx, w, p)
 }
 
-// words puts the warden's record of a refused call into words.
-func (n *node) words(payload []byte) (api.Denial, error) {
-	if n.built == nil {
-		return api.Denial{}, errors.New("no syscall policy: this node runs no job")
+// words puts the warden's account of a refused call into words, under the policy that the job had.
+func (n *node) words(job record, payload []byte) (api.Denial, error) {
+	p, err := policy.For(runtime.GOARCH, policy.Change{Extras: job.Extras, Deny: job.Deny})
+	if err != nil {
+		return api.Denial{}, err
 	}
-	return wordCall(n.built.policy, payload)
+	return wordCall(p, n.offered(), payload)
+}
+
+// offered are the extras that a fix may ask for.
+func (n *node) offered() []string {
+	if n.built == nil {
+		return nil
+	}
+	return offered(n.cfg.Extras, n.built.engine)
 }
 
 // report answers from memory.
@@ -100,6 +110,7 @@ func (n *node) modeReport(name string) modeReport {
 
 // addTo adds what the running spine knows.
 func (b *built) addTo(r *report) {
+	r.Engine = b.engine
 	r.Problems = append(r.Problems, b.problems...)
 	f := b.flushes.now()
 	r.Filesystem.LastFlushAgeMS, r.Filesystem.UnflushedWorkspaces = f.age, f.unflushed

@@ -28,6 +28,8 @@ type record struct {
 	Mode      jail.Mode         `json:"mode"`
 	Workspace string            `json:"workspace,omitzero"`
 	Output    int64             `json:"output"` // bytes kept of each stream
+	Extras    []string          `json:"extras,omitzero"`
+	Deny      []string          `json:"deny,omitzero"`
 }
 
 const recordVersion = 1

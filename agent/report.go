@@ -12,7 +12,7 @@ import (
 type serverParts struct {
 	Runner   runner
 	Report   func() report                            // what is known of the node now; handlers call it, so it answers at once
-	Words    func(payload []byte) (api.Denial, error) // words a warden's record of a refused call
+	Words    func(record, []byte) (api.Denial, error) // words a warden's account of a call that it refused a job
 	Fault    func(step string, err error)             // something went wrong in the agent: health shows it
 	Programs []probe.Language                         // what the probe found
 	Log      *slog.Logger
@@ -23,6 +23,7 @@ type report struct {
 	Kernel     string
 	Arch       string
 	Modes      map[jail.Mode]modeReport
+	Engine     jail.Engine // of the mode syd
 	Cgroup     api.Cgroup
 	Filesystem api.FilesystemHealth
 	Problems   []api.NodeProblem

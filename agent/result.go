@@ -13,7 +13,6 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
-	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // outcome is a result in the making.
@@ -28,7 +27,7 @@ type outcome struct {
 func newResult(w *work) *outcome {
 	r := &outcome{limits: w.Limits, timer: stopwatch{last: time.Now()}}
 	r.Outputs, r.Denials = []api.Output{}, []api.Denial{}
-	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}}
+	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}, Extras: []string{}}
 	return r
 }
 
@@ -209,9 +208,10 @@ func (r *outcome) printed(w *work) [][]byte {
 	return c.Calls
 }
 
-// denied lists every refusal of the run: system calls, connections, and the limit that ended it.
-func (r *outcome) denied(p policy.Policy, w *work, calls [][]byte, network []api.Denial, most limits) {
-	worded, err := wordCalls(p, calls)
+// denied lists every refusal of the run: system calls, connections, and the limit that ended it. Extras are those that a fix
+// may ask for.
+func (r *outcome) denied(w *work, calls [][]byte, extras []string, network []api.Denial, most limits) {
+	worded, err := wordCalls(w.Policy, extras, calls)
 	if err != nil {
 		r.problem(fmt.Errorf("word the refused calls: %w", err))
 	}

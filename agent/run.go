@@ -59,7 +59,11 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.own(w.Stdin); err != nil {
 		return r.startFailed(ctx, "hand stdin over", err)
 	}
-	proc, err := place.cell.Start(ctx, s.jailSpec(w, place, cpus, p.Notify()))
+	spec, err := s.jailSpec(w, place, cpus, p.Notify())
+	if err != nil {
+		return r.startFailed(ctx, "compile the system call policy", err)
+	}
+	proc, err := place.cell.Start(ctx, spec)
 	if err != nil {
 		return r.startFailed(ctx, "start the command", err)
 	}
@@ -83,7 +87,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		r.timer.step(&r.Timings.Flush)
 	}
 	r.Isolation = s.isolation(w, exit)
-	r.denied(s.policy, w, calls, plug.Denials(), s.limitsMax)
+	r.denied(w, calls, offered(s.extras, s.engine), plug.Denials(), s.limitsMax)
 	return r.Result
 }
 

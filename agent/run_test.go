@@ -17,6 +17,8 @@ import (
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
 	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
+	seccomp "github.com/tolbooth-dev/tolbooth/jail/filter"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // faked fakes everything below the spine: it logs what was done and undone, and fails at one step.
@@ -151,15 +153,18 @@ func testWork(t *testing.T) *work {
 	}
 	t.Cleanup(func() { spool.Close() })
 	return &work{
-		ID: "j", Admitted: time.Now(), Mode: jail.Syd, Workspace: "w", Outputs: []string{"*.txt"}, Files: []inputFile{{Path: "in"}, {Path: "code", Scratch: true}}, Spool: spool, SpoolPath: spool.Name(),
+		ID: "j", Admitted: time.Now(), Mode: jail.Syd, Policy: mustPolicy(t, policy.Change{}), Workspace: "w", Outputs: []string{"*.txt"}, Files: []inputFile{{Path: "in"}, {Path: "code", Scratch: true}}, Spool: spool, SpoolPath: spool.Name(),
 		Network: network{Mode: "none"},
 		Limits:  limits{Disk: limit[int64]{1 << 30, "default"}, Inodes: limit[int64]{1000, "default"}, Memory: limit[int64]{1 << 20, "request"}},
 	}
 }
 
+// testFilters is one for all tests: compiling takes its time.
+var testFilters = &seccomp.Cache{}
+
 // run takes one job through a faked world and waits until everything is undone.
 func (f *faked) run(ctx context.Context, t *testing.T) (api.Result, []api.State) {
-	s := &spine{log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f, cpus: newCPUSpread([]int{0})}
+	s := &spine{filters: testFilters, log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f, cpus: newCPUSpread([]int{0})}
 	p := &follow{}
 	res := s.Run(ctx, testWork(t), p)
 	s.undoing.Wait()

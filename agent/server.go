@@ -24,7 +24,7 @@ type Server struct {
 	jobs    *manager
 	rules   *rulebook
 	report  func() report
-	words   func([]byte) (api.Denial, error)
+	words   func(record, []byte) (api.Denial, error)
 	fault   func(string, error)
 
 	socketGID int           // -1: no group
@@ -59,7 +59,7 @@ func newServer(cfg Config, p serverParts) (*Server, error) {
 	if s.jobs, err = newManager(&s.cfg, p.Runner, s.metrics, p.Fault, p.Log); err != nil {
 		return nil, err
 	}
-	s.rules = &rulebook{cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks}
+	s.rules = &rulebook{cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks, node: p.Report}
 	s.http = &http.Server{
 		Handler: s.newHandler(), ConnContext: s.withPeer, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),

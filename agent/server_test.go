@@ -103,7 +103,7 @@ func startConfig(t testing.TB, cfg Config) *world {
 			defer w.mu.Unlock()
 			return w.report
 		},
-		Words: func(p []byte) (api.Denial, error) {
+		Words: func(_ record, p []byte) (api.Denial, error) {
 			if w.boom.Load() {
 				panic("secret inside")
 			}

@@ -37,6 +37,7 @@ type rulebook struct {
 	cfg       *Config
 	languages languages
 	lacks     func(jail.Mode) string // why a mode cannot run here; empty: it can
+	node      func() report
 }
 
 // admit checks a request and resolves it into work: every default filled in, nothing left to decide. The caller adds what
@@ -51,6 +52,9 @@ func (b *rulebook) admit(r *api.JobRequest) (*work, error) {
 	w := &work{Workspace: r.Workspace, Labels: r.Labels}
 	var err error
 	if w.Mode, w.MinGrade, err = b.grade(r); err != nil {
+		return nil, err
+	}
+	if w.Policy, err = b.policy(r.Policy, w.Mode); err != nil {
 		return nil, err
 	}
 	if w.Limits, err = b.cfg.resolveLimits(r.Limits); err != nil {
@@ -86,10 +90,6 @@ func unsupported(r *api.JobRequest) error {
 	switch {
 	case r.TTY:
 		return refuse(api.ClassUnsupported, "tty", "a terminal "+later)
-	case len(r.Policy.Extras) > 0:
-		return refuse(api.ClassUnsupported, "policy.extras", "a policy with more permissions than the default "+later)
-	case len(r.Policy.Deny) > 0:
-		return refuse(api.ClassUnsupported, "policy.deny", "a tighter policy "+later)
 	case r.Network.Rate != 0:
 		return refuse(api.ClassUnsupported, "network.rate", "a rate limit "+later)
 	case r.Network.Budget != 0:

@@ -33,6 +33,7 @@ func testRules(change func(*Config)) *rulebook {
 			}
 			return ""
 		},
+		node: func() report { return report{} },
 		languages: findLanguages([]probe.Language{
 			{Name: "python", Program: "/usr/bin/python3"}, {Name: "javascript", Program: "/usr/bin/node", Version: "v22.6.0"},
 			{Name: "c", Program: "/usr/bin/clang"},
@@ -71,8 +72,13 @@ func TestRefusals(t *testing.T) {
 		{`{"command":["x"],"wait":"yes"}`, "invalid", "wait"},
 		{`{"command":["x"],"tty":true}`, "unsupported", "tty"},
 		{`{"command":["x"],"base":"image:debian"}`, "unsupported", "base"},
-		{`{"command":["x"],"policy":{"extras":["ptrace"]}}`, "unsupported", "policy.extras"},
-		{`{"command":["x"],"policy":{"deny":["x"]}}`, "unsupported", "policy.deny"},
+		{`{"command":["x"],"policy":{"extras":["ptrace"]}}`, "forbidden", "policy.extras"},
+		{`{"command":["x"],"policy":{"extras":["root"]}}`, "invalid", "policy.extras"},
+		{`{"command":["x"],"policy":{"deny":["root"]}}`, "invalid", "policy.deny"},
+		{`{"command":["x"],"policy":{"deny":["syscall.execve"]}}`, "invalid", "policy.deny"},
+		{`{"command":["x"],"jail":"minimal","policy":{"deny":["syscall.getpid"]}}`, "unsupported", "policy.deny"},
+		{`{"command":["x"],"jail":"minimal","policy":{"deny":["processes"]}}`, "unsupported", "policy.deny"},
+		{`{"command":["x"],"policy":{"deny":["x"]}}`, "invalid", "policy.deny"},
 		{`{"command":["x"],"policy":{"allow":["x"]}}`, "invalid", "policy.allow"},
 		{`{"command":["x"],"env":{"1A":"x"}}`, "invalid", "env"},
 		{`{"command":["x"],"env":{"A=B":"x"}}`, "invalid", "env"},

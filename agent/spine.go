@@ -12,7 +12,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
 	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
-	"github.com/tolbooth-dev/tolbooth/jail/policy"
+	seccomp "github.com/tolbooth-dev/tolbooth/jail/filter"
 )
 
 // spine takes jobs through their lives. Its parts are interfaces of one or two verbs, declared here at their consumer;
@@ -23,9 +23,10 @@ type spine struct {
 	flushes   *flushes
 	limitsMax limits
 	grace     time.Duration // between TERM and KILL of a cancelled job
-	policy    policy.Policy
-	filter    []byte // the policy, compiled
-	egress    string // the hook by which the kernel judges packets; empty: it judges none
+	filters   *seccomp.Cache
+	engine    jail.Engine
+	extras    []string // of policies that the node permits
+	egress    string   // the hook by which the kernel judges packets; empty: it judges none
 
 	places placeTaker
 	trees  treeMaker

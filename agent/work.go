@@ -9,6 +9,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // work is one admitted job on its way through run: checked, with every default filled in and nothing left to decide.
@@ -17,6 +18,7 @@ type work struct {
 	ID        string
 	Admitted  time.Time
 	Mode      jail.Mode
+	Policy    policy.Policy
 	Command   []string
 	Env       []string // complete: request over documented defaults
 	Cwd       string   // absolute in the jail

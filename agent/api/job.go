@@ -176,6 +176,7 @@ type Isolation struct {
 	Grade   string   `json:"grade"`
 	Layers  []string `json:"layers"`
 	Missing []string `json:"missing"`
+	Extras  []string `json:"extras"` // what the run's policy permitted beyond the default
 }
 
 // Usage is what a job used.

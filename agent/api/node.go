@@ -119,10 +119,17 @@ type NodeWorkspace struct {
 	Bucket string `json:"bucket"`
 }
 
-// NodePolicy names what policy.extras and policy.deny may say.
+// NodePolicy is what policy.extras and policy.deny may say, by name. The name syscall.NAME stands for one of each call.
 type NodePolicy struct {
-	Extras []string `json:"extras"`
-	Deny   []string `json:"deny"`
+	Extras map[string]Extra  `json:"extras"`
+	Deny   map[string]string `json:"deny"` // what is taken away
+}
+
+// Extra is a permission beyond the default policy.
+type Extra struct {
+	Available bool   `json:"available"`
+	What      string `json:"what"`         // it permits, and at what price
+	Why       string `json:"why,omitzero"` // when it is not available
 }
 
 // RequestLimits bound one request.

@@ -26,7 +26,7 @@ var described = map[string]any{
 	"ExitEvent": ExitEvent{}, "Signal": Signal{}, "StdinTaken": StdinTaken{}, "Problem": Problem{}, "Health": Health{},
 	"JailHealth": JailHealth{}, "FilesystemHealth": FilesystemHealth{}, "Capacity": Capacity{}, "NodeProblem": NodeProblem{},
 	"Node": Node{}, "JailMode": JailMode{}, "Layer": Layer{}, "Cgroup": Cgroup{}, "Base": Base{}, "Language": Language{},
-	"NodeLimits": NodeLimits{}, "NodeNetwork": NodeNetwork{}, "NodeWorkspace": NodeWorkspace{}, "NodePolicy": NodePolicy{},
+	"NodeLimits": NodeLimits{}, "NodeNetwork": NodeNetwork{}, "NodeWorkspace": NodeWorkspace{}, "NodePolicy": NodePolicy{}, "Extra": Extra{},
 	"RequestLimits": RequestLimits{},
 }
 

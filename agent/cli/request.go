@@ -27,6 +27,8 @@ func requestFlags() []cli.Flag {
 		&cli.StringFlag{Name: "net", Usage: "network `MODE`: none, allow or open (default: none, or allow with --allow)"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections to `RULE`, such as 10.1.2.0/24:5432/tcp (repeatable)"},
 		&cli.StringSliceFlag{Name: "deny", Usage: "deny connections to `RULE`; outranks --allow (repeatable)"},
+		&cli.StringSliceFlag{Name: "extra", Usage: "ask for the permission `NAME` (ptrace, io_uring, raw_socket, userns), which the node must offer (repeatable)"},
+		&cli.StringSliceFlag{Name: "forbid", Usage: "take `NAME` away from the job: processes, sockets, execve_outside_base, or syscall.CALL (repeatable)"},
 		&cli.StringSliceFlag{Name: "label", Aliases: []string{"l"}, Usage: "label the job `NAME=VALUE` (repeatable)"},
 	}
 	for _, l := range limitNames {
@@ -50,6 +52,7 @@ func (t *tool) request(c *cli.Context) (api.JobRequest, error) {
 			Allow: c.StringSlice("allow"),
 			Deny:  c.StringSlice("deny"),
 		},
+		Policy: api.Policy{Extras: c.StringSlice("extra"), Deny: c.StringSlice("forbid")},
 	}
 	if r.Network.Mode == "" && len(r.Network.Allow) > 0 {
 		r.Network.Mode = "allow"

@@ -39,6 +39,8 @@ func TestRequestFromFlags(t *testing.T) {
 		{"source from stdin", []string{"--lang", "bash", "-"}, "echo hi", api.JobRequest{Language: "bash", Code: "echo hi"}},
 		{"limits", []string{"--limit", "memory=1Gi", "--wall", "90s", "--cpus", "1.5", "--pids", "7", "--output-limit", "2Mi", "--limit", "open_files=99", "true"}, "",
 			api.JobRequest{Command: []string{"true"}, Limits: api.Limits{Memory: 1 << 30, Wall: api.Duration(90 * time.Second), CPUs: 1.5, Pids: 7, Output: 2 << 20, OpenFiles: 99}}},
+		{"policy", []string{"--extra", "ptrace", "--forbid", "sockets", "--forbid", "syscall.personality", "true"}, "",
+			api.JobRequest{Command: []string{"true"}, Policy: api.Policy{Extras: []string{"ptrace"}, Deny: []string{"sockets", "syscall.personality"}}}},
 		{"network", []string{"--allow", "10.0.0.0/8:5432/tcp", "--allow", "[fd00::1]:53/udp", "--deny", "10.1.0.0/16", "true"}, "",
 			api.JobRequest{Command: []string{"true"}, Network: api.Network{Mode: "allow", Allow: []string{"10.0.0.0/8:5432/tcp", "[fd00::1]:53/udp"}, Deny: []string{"10.1.0.0/16"}}}},
 		{"network mode", []string{"--net", "open", "true"}, "", api.JobRequest{Command: []string{"true"}, Network: api.Network{Mode: "open"}}},

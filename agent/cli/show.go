@@ -75,6 +75,9 @@ func resultFacts(r *api.Result) [][]string {
 	if len(r.Isolation.Missing) > 0 {
 		rows = append(rows, []string{"missing", strings.Join(r.Isolation.Missing, " ")})
 	}
+	if len(r.Isolation.Extras) > 0 {
+		rows = append(rows, []string{"extras", strings.Join(r.Isolation.Extras, " ")})
+	}
 	rows = append(rows,
 		[]string{"printed", fmt.Sprintf("%s on stdout, %s on stderr", size(r.StdoutBytes), size(r.StderrBytes))},
 		[]string{"used", fmt.Sprintf("%d ms wall, %d ms CPU, %s memory at most, %d tasks at most, %s disk", u.WallMS, u.CPUMS, size(u.MemoryPeakBytes), u.PidsPeak, size(u.DiskBytes))},
