@@ -1,7 +1,6 @@
 package pid1
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -43,11 +42,11 @@ func attachProc(b *builder) error {
 
 // hideRest hides what is not named above. A process's directory is a number; a link leads only to what the jail sees.
 func (b *builder) hideRest(proc int) error {
-	null, err := b.openNull()
+	c, err := b.newCovers(proc)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(null)
+	defer c.close()
 	entries, err := readDir(proc)
 	if err != nil {
 		return fmt.Errorf("list /proc: %w", err)
@@ -56,7 +55,7 @@ func (b *builder) hideRest(proc int) error {
 		if number(e.Name()) || e.Type() == os.ModeSymlink || slices.Contains(shown, e.Name()) || slices.Contains(readOnly, e.Name()) {
 			continue
 		}
-		if err := hide(proc, null, e); err != nil {
+		if err := c.hide(e); err != nil {
 			return fmt.Errorf("hide /proc/%s: %w", e.Name(), err)
 		}
 	}
@@ -90,50 +89,6 @@ func protect(proc int, name string) error {
 		return err
 	}
 	return cover(clone, proc, name)
-}
-
-// hide covers a file by the jail's /dev/null, and a directory by an empty file system.
-func hide(proc, null int, e os.DirEntry) error {
-	makeCover := emptyDirectory
-	if !e.IsDir() {
-		makeCover = func() (int, error) { return cloneOf(null) }
-	}
-	mount, err := makeCover()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(mount)
-	return cover(mount, proc, e.Name())
-}
-
-func emptyDirectory() (int, error) {
-	options := []option{{"size", "4k"}, {"nr_inodes", "1"}, {"mode", "0555"}}
-	return newMount("tmpfs", options, mountFlags|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY)
-}
-
-// openNull opens the jail's /dev/null, having made sure that it is that (CVE-2025-31133: it was a symlink to another file).
-func (b *builder) openNull() (int, error) {
-	null, err := b.open("/dev/null", 0)
-	if err != nil {
-		return -1, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(null, &st); err != nil {
-		return -1, errors.Join(fmt.Errorf("fstat /dev/null: %w", err), unix.Close(null))
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3) {
-		return -1, errors.Join(errors.New("/dev/null is not the null device"), unix.Close(null))
-	}
-	return null, nil
-}
-
-// cloneOf returns a new detached mount of what a descriptor names.
-func cloneOf(fd int) (int, error) {
-	mount, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if err != nil {
-		return -1, fmt.Errorf("open_tree: %w", err)
-	}
-	return mount, nil
 }
 
 func cover(mount, dir int, name string) error {
