@@ -2,9 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -30,6 +27,14 @@ func wordCalls(p policy.Policy, extras []string, records [][]byte) ([]api.Denial
 	return merged.list, nil
 }
 
+// suppressedCalls sums up the refused calls that the warden counted and did not record.
+func suppressedCalls(n, atMS int64) api.Denial {
+	return api.Denial{
+		Layer: "syscall", What: "further refused system calls", Rule: "syscall.suppressed", Errno: "EPERM", Count: n, Fix: noFix,
+		Why: "a run records so many kinds of refused calls at most; these were refused like any other, and only counted", Evidence: fromKernel, AtMS: atMS,
+	}
+}
+
 // wordCall turns the warden's raw account of a refused call into words.
 func wordCall(p policy.Policy, extras []string, payload []byte) (api.Denial, error) {
 	var raw jail.Denial
@@ -43,7 +48,7 @@ func wordCall(p policy.Policy, extras []string, payload []byte) (api.Denial, err
 	}
 	return api.Denial{
 		Layer: e.Layer, What: e.What, Rule: e.Rule, Errno: e.Errno, Count: e.Count, PID: e.PID, Program: e.Program,
-		Fix: fix, Why: e.Why, AtMS: e.AtMS,
+		Fix: fix, Why: e.Why, Evidence: fromKernel, AtMS: e.AtMS,
 	}, nil
 }
 
@@ -56,9 +61,16 @@ type denialSet struct {
 
 type denialKey struct{ rule, what, program string }
 
+func keyOf(d api.Denial) denialKey { return denialKey{d.Rule, d.What, d.Program} }
+
+func (s *denialSet) has(d api.Denial) bool {
+	_, ok := s.index[keyOf(d)]
+	return ok
+}
+
 // add reports whether d was new.
 func (s *denialSet) add(d api.Denial) bool {
-	key := denialKey{d.Rule, d.What, d.Program}
+	key := keyOf(d)
 	if i, ok := s.index[key]; ok {
 		s.list[i].Count += d.Count
 		return false
@@ -69,60 +81,4 @@ func (s *denialSet) add(d api.Denial) bool {
 	s.index[key] = len(s.list)
 	s.list = append(s.list, d)
 	return true
-}
-
-// limitDenial explains the limit that ended a job, and the smallest raise of the request that gives it room.
-func limitDenial(l api.Limit, in, most limits, u api.Usage) api.Denial {
-	d := api.Denial{
-		Layer: "limit", Rule: "limit." + l.Name, Errno: limitErrno[l.Name], Count: 1, Fix: noFix, AtMS: u.WallMS,
-		What: fmt.Sprintf("use more %s than %s", limitWords[l.Name], l.Value),
-	}
-	next, ok := raised(l.Name, in, most)
-	if !ok {
-		d.Why = fmt.Sprintf("the node allows no higher %s limit; make the job smaller, or have the operator raise limits.max.%s", l.Name, l.Name)
-		return d
-	}
-	d.Fix = jsontext.Value(mustJSON(map[string]any{"limits": map[string]any{l.Name: next}}))
-	d.Why = fmt.Sprintf("the job reached its %s limit, set by: %s; ask for more in the request, up to the node's cap", l.Name, l.SetBy)
-	return d
-}
-
-var limitWords = map[string]string{
-	"wall": "wall-clock time", "cpu": "CPU time", "memory": "memory", "pids": "processes and threads",
-	"output": "output on one stream", "disk": "disk space", "inodes": "files and directories",
-}
-
-var limitErrno = map[string]string{"memory": "ENOMEM", "pids": "EAGAIN", "disk": "ENOSPC", "inodes": "ENOSPC", "output": "EPIPE", "wall": "ETIME", "cpu": "ETIME"}
-
-// raised doubles a limit, as far as the node's cap allows; false when it is at the cap already.
-func raised(name string, in, most limits) (any, bool) {
-	switch name {
-	case "wall":
-		return doubled(in.Wall, most.Wall, time.Duration.String)
-	case "cpu":
-		return doubled(in.CPU, most.CPU, time.Duration.String)
-	case "memory":
-		return doubled(in.Memory, most.Memory, quantity)
-	case "output":
-		return doubled(in.Output, most.Output, quantity)
-	case "disk":
-		return doubled(in.Disk, most.Disk, quantity)
-	case "pids":
-		v, ok := doubled(in.Pids, most.Pids, wholeNumber)
-		return json.Number(v), ok
-	case "inodes":
-		v, ok := doubled(in.Inodes, most.Inodes, wholeNumber)
-		return json.Number(v), ok
-	}
-	return nil, false
-}
-
-func wholeNumber(n int64) string { return strconv.FormatInt(n, 10) }
-
-func doubled[T time.Duration | int64](in, most limit[T], text func(T) string) (string, bool) {
-	next := 2 * in.Value
-	if most.Value > 0 {
-		next = min(next, most.Value)
-	}
-	return text(next), next > in.Value
 }

@@ -31,7 +31,7 @@ func outcomes() []api.Outcome {
 
 var (
 	stepNames   = []string{"queue", "workspace", "network", "jail", "run", "flush"}
-	layerNames  = []string{"syscall", "network", "dns", "file", "limit"}
+	layerNames  = []string{"syscall", "network", "dns", "file", "limit", "signal"}
 	stepBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 1800}
 )
 

@@ -176,7 +176,7 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	}
 	d := api.Denial{
 		Layer: "network", What: netVerbs[e.Source] + " " + dest, Rule: e.Rule, Errno: "EPERM", Count: int64(e.Count),
-		PID: int(e.JailPID), Program: e.Program, Fix: noFix,
+		PID: int(e.JailPID), Program: e.Program, Fix: noFix, Evidence: fromKernel,
 		AtMS: max(0, (time.Duration(e.Monotonic) - x.zero).Milliseconds()),
 	}
 	if e.Source == bpf.Packet {

@@ -13,6 +13,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
 )
 
 // outcome is a result in the making.
@@ -21,6 +22,8 @@ type outcome struct {
 	limits limits
 	timer  stopwatch
 	notes  []error
+	kernel cgroup.Usage // what the kernel counted
+	inodes int64        // files that the job left
 }
 
 // newResult starts the clocks of one job's result.
@@ -122,12 +125,13 @@ func (r *outcome) used(p *place, t tree, link plug) {
 	if u, err := p.group.Usage(); err != nil {
 		r.problem(fmt.Errorf("read the cgroup's usage: %w", err))
 	} else {
+		r.kernel = u
 		r.Usage.CPUMS, r.Usage.MemoryPeakBytes, r.Usage.PidsPeak = u.CPU.Milliseconds(), u.MemoryPeakBytes, u.PidsPeak
 	}
 	if bytes, inodes, err := t.DiskUsage(context.Background()); err != nil {
 		r.problem(fmt.Errorf("measure the disk use: %w", err))
 	} else {
-		r.Usage.DiskBytes = bytes
+		r.Usage.DiskBytes, r.inodes = bytes, inodes
 		r.overfilled(bytes, inodes)
 	}
 	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
@@ -199,26 +203,13 @@ func (r *outcome) flush(s *spine, t tree, w *work) {
 }
 
 // printed takes what the command printed, and the refused calls, from the spool.
-func (r *outcome) printed(w *work) [][]byte {
+func (r *outcome) printed(w *work) collected {
 	c, err := collect(w.SpoolPath, w.Limits.Output.Value)
 	if err != nil {
 		r.problem(err)
 	}
 	c.fill(&r.Result)
-	return c.Calls
-}
-
-// denied lists every refusal of the run: system calls, connections, and the limit that ended it. Extras are those that a fix
-// may ask for.
-func (r *outcome) denied(w *work, calls [][]byte, extras []string, network []api.Denial, most limits) {
-	worded, err := wordCalls(w.Policy, extras, calls)
-	if err != nil {
-		r.problem(fmt.Errorf("word the refused calls: %w", err))
-	}
-	r.Denials = append(append(r.Denials, worded...), network...)
-	if r.Limit != nil {
-		r.Denials = append(r.Denials, limitDenial(*r.Limit, w.Limits, most, r.Usage))
-	}
+	return c
 }
 
 // mustJSON encodes a value of ours that cannot fail.

@@ -78,8 +78,9 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	r.timer.step(&r.Timings.Run)
 
 	r.exited(w, exit)
-	calls := r.printed(w)
+	printed := r.printed(w)
 	r.used(place, tree, plug)
+	r.because(ctx)
 	r.unscratch(w, tree)
 	r.collectOutputs(w, tree)
 	if w.Workspace != "" {
@@ -87,7 +88,10 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		r.timer.step(&r.Timings.Flush)
 	}
 	r.Isolation = s.isolation(w, exit)
-	r.denied(w, calls, offered(s.extras, s.engine), plug.Denials(), s.limitsMax)
+	r.denied(evidence{
+		policy: w.Policy, extras: offered(s.extras, s.engine), most: s.limitsMax, quota: tree.Quota(),
+		exit: exit, printed: printed, network: plug.Denials(),
+	})
 	return r.Result
 }
 

@@ -158,7 +158,7 @@ type Output struct {
 
 // Denial is one refused attempt, or several alike.
 type Denial struct {
-	Layer   string         `json:"layer"` // syscall, network, dns, file, limit
+	Layer   string         `json:"layer"` // syscall, network, dns, file, limit, signal
 	What    string         `json:"what"`
 	Rule    string         `json:"rule"`
 	Errno   string         `json:"errno"`
@@ -168,6 +168,10 @@ type Denial struct {
 	Fix     jsontext.Value `json:"fix"` // a merge patch for the request, or null
 	Why     string         `json:"why"` // one sentence: why it is refused, and what else could be done
 	AtMS    int64          `json:"at_ms"`
+
+	// Evidence is kernel when the kernel or tolbooth saw it, output when the program's own error message said so and a
+	// rule agrees with it.
+	Evidence string `json:"evidence,omitzero"`
 }
 
 // Isolation is what a run really had.
