@@ -3,8 +3,10 @@
 import fcntl, signal, socket, stat
 for fd in (0, 1, 2):
     st = os.fstat(fd)
-    kind = "pipe" if stat.S_ISFIFO(st.st_mode) else "null" if st.st_rdev == os.makedev(1, 3) else "other"
-    report("stream %d" % fd, kind in ("pipe", "null"), "%s of uid %d" % (kind, st.st_uid))
+    # A stdin that the request spelled out is memory of the job's own.
+    text = fd == 0 and os.readlink("/proc/self/fd/0").startswith("/memfd:stdin")
+    kind = "text" if text else "pipe" if stat.S_ISFIFO(st.st_mode) else "null" if st.st_rdev == os.makedev(1, 3) else "other"
+    report("stream %d" % fd, kind != "other", "%s of uid %d" % (kind, st.st_uid))
     for where in (".", "..", "x"):
         try:
             os.close(os.open(where, os.O_RDONLY, dir_fd=fd))
@@ -12,7 +14,7 @@ for fd in (0, 1, 2):
         except OSError as e:
             report("%s below %d" % (where, fd), True, errno.errorcode[e.errno])
     target = os.readlink("/proc/self/fd/%d" % fd)
-    report("name of %d" % fd, target.startswith("pipe:[") or target == "/dev/null", target)
+    report("name of %d" % fd, text or target.startswith("pipe:[") or target == "/dev/null", target)
 # The kernel is asked to signal others when something can be read or written: init, everybody, guessed numbers.
 for owner in (1, -1, 2, 3, -2):
     for sig in (signal.SIGKILL, signal.SIGSTOP, signal.SIGIO):

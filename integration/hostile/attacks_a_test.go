@@ -24,6 +24,7 @@ var attacksA = []attack{
 
 	// What is not on anybody's list.
 	{id: "A", file: "a_stdio.py", held: 21},
+	{id: "A-stdin", file: "a_stdio.py", held: 21, stdin: "some text\n"},
 	{id: "A", file: "a_prctl.py", held: 20, rules: []string{"syscall.prctl_mm", "syscall.prctl_sched_core"}},
 	{id: "A", file: "a_warden.py", held: 60},
 }

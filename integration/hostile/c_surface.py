@@ -32,6 +32,20 @@ for family in (2, 10):
         refused("%s %d" % (name, family), SOCKET, family, kind, proto, want=want)
 refused("high bits of the family", SOCKET, 17 | 1 << 32, 3, 0)
 
+# Reading addresses by NETLINK_ROUTE is let through; changing anything is not.
+route = socket.socket(16, socket.SOCK_RAW, 0)
+for name, kind, body in (("RTM_NEWLINK", 16, struct.pack("BxHiII", 0, 0, 1, 0, 1)), ("RTM_DELLINK", 17, struct.pack("BxHiII", 0, 0, 1, 0, 0)),
+                         ("RTM_NEWADDR", 20, struct.pack("BBBBI", 2, 32, 0, 0, 1) + struct.pack("HH4s", 8, 2, b"\x0a\x58\0\x09")),
+                         ("RTM_NEWROUTE", 24, struct.pack("8BI", 2, 0, 0, 0, 254, 3, 0, 1, 0)), ("RTM_NEWQDISC", 36, struct.pack("Bxxxi3I", 0, 1, 0, 0xFFFFFFFF, 0)), ("RTM_NEWNEIGH", 28, struct.pack("BxxxiHBB", 2, 1, 2, 0, 0))):
+    route.send(struct.pack("=IHHII", 16 + len(body), kind, 5 | 0x400, 1, 0) + body)
+    (code,) = struct.unpack_from("=i", route.recv(4096), 16)
+    report(name, code != 0, errno.errorcode.get(-code, code))
+tcp = socket.socket()
+for name in (b"tls", b"smc", b"espintcp", b"mptcp"):
+    refused("TCP_ULP " + name.decode(), nr(54, 208), tcp.fileno(), 6, 31, name, len(name), want=("ENOPROTOOPT",))
+for family in (17, 38, 16, 2):
+    refused("socketpair %d" % family, nr(53, 199), family, 1, 0, ctypes.create_string_buffer(8))
+
 SCHED = nr(144, 119)
 param = ctypes.create_string_buffer(struct.pack("i", 50), 4)
 for name, policy in (("FIFO", 1), ("RR", 2), ("DEADLINE", 6), ("FIFO|reset", 1 | 0x40000000)):

@@ -30,6 +30,7 @@ type attack struct {
 	held    int         // at least this many attempts must be reported
 	rules   []string    // rules that the result's denials must name
 	outcome api.Outcome // default ok
+	stdin   string
 	limits  api.Limits
 	limit   string        // result.limit.name
 	within  time.Duration // the result must be there this fast (stretched on slow machines)
@@ -116,7 +117,7 @@ func request(t *testing.T, at attack) api.JobRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := api.JobRequest{Limits: at.limits}
+	req := api.JobRequest{Limits: at.limits, Stdin: api.Stdin{Text: at.stdin}}
 	if strings.HasSuffix(at.file, ".c") {
 		req.Command = []string{"./attack"}
 		req.Files = []api.File{{Path: "attack", Content: compile(t, src), Encoding: "base64", Mode: "0755"}}
