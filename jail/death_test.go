@@ -19,9 +19,10 @@ for _ in range(3):
 os.write(1, b"ready\n"); time.sleep(60)`
 
 // TestDeath kills a part of the chain while a job runs. Nothing may be left, and the result must say so.
-func TestDeath(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func TestDeath(t *testing.T) { everyEngine(t, testDeath) }
+
+func testDeath(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		for _, victim := range []string{"warden", "init"} {
 			t.Run(string(mode)+"/"+victim, func(t *testing.T) {
 				j := s.python(t, mode, sleeper)
@@ -53,8 +54,9 @@ func TestDeath(t *testing.T) {
 }
 
 // TestPreparedDeath kills a part of a jail that waits.
-func TestPreparedDeath(t *testing.T) {
-	s := newSite(t)
+func TestPreparedDeath(t *testing.T) { everyEngine(t, testPreparedDeath) }
+
+func testPreparedDeath(t *testing.T, s *site) {
 	for _, victim := range []string{"warden", "init"} {
 		t.Run(victim, func(t *testing.T) {
 			j := s.newJob(t, Syd, "true")
@@ -79,8 +81,9 @@ func TestPreparedDeath(t *testing.T) {
 }
 
 // TestAgentDeath closes the agent's end while a job runs: the warden finishes it, and the spool has everything.
-func TestAgentDeath(t *testing.T) {
-	s := newSite(t)
+func TestAgentDeath(t *testing.T) { everyEngine(t, testAgentDeath) }
+
+func testAgentDeath(t *testing.T, s *site) {
 	j := s.newJob(t, Syd, "sh", "-c", "sleep 0.2; echo late; exit 4")
 	defer j.close()
 	p := j.build()
@@ -104,10 +107,11 @@ func TestAgentDeath(t *testing.T) {
 
 // TestNothingIsLeft runs many jobs and counts descriptors and children of this process before and after. TestMain looks for
 // the rest.
-func TestNothingIsLeft(t *testing.T) {
-	s := newSite(t)
+func TestNothingIsLeft(t *testing.T) { everyEngine(t, testNothingIsLeft) }
+
+func testNothingIsLeft(t *testing.T, s *site) {
 	run := func() {
-		for _, mode := range modes {
+		for _, mode := range s.modes {
 			o := s.newJob(t, mode, "sh", "-c", "echo x; sleep 30 & exit 3").run()
 			if o.Cause != CauseExit || o.Code != 3 || o.Orphans != 1 {
 				t.Fatalf("exit %+v", o.Exit)

@@ -36,12 +36,26 @@ const (
 // site is what the tests of one test function share: a launcher, a cgroup parent.
 type site struct {
 	launcher *Launcher
-	engine   Engine
+	engine   Engine // of its jobs in mode Syd
+	modes    []Mode // worth running with the engine
 	parent   *cgroup.Parent
 	jobs     atomic.Int64
 }
 
 var sites atomic.Int64
+
+var modes = []Mode{Syd, Minimal}
+
+// everyEngine runs a test once with each engine, and mode Minimal, which has none, once.
+func everyEngine(t *testing.T, test func(*testing.T, *site)) {
+	for engine, m := range map[Engine][]Mode{Notify: modes, Ptrace: {Syd}} {
+		t.Run(string(engine), func(t *testing.T) {
+			s := newSite(t)
+			s.engine, s.modes = engine, m
+			test(t, s)
+		})
+	}
+}
 
 func newSite(t testing.TB) *site {
 	t.Helper()
@@ -63,7 +77,7 @@ func newSite(t testing.TB) *site {
 			t.Error(err)
 		}
 	})
-	return &site{launcher: launcher, engine: Ptrace, parent: parent}
+	return &site{launcher: launcher, engine: Notify, modes: modes, parent: parent}
 }
 
 // job is one run under test.
@@ -191,7 +205,7 @@ type outcome struct {
 	Exit
 	stdout, stderr string
 	denials        []Denial
-	cpu            time.Duration // of the whole group, start included
+	cpu            time.Duration // of the whole group and of the warden, start included
 }
 
 // read collects the spool.
@@ -241,7 +255,7 @@ func (j *job) run() outcome {
 	if err != nil {
 		j.t.Error(err)
 	}
-	o.cpu = usage.CPU
+	o.cpu = usage.CPU + time.Duration(o.WardenUS)*time.Microsecond
 	return o
 }
 

@@ -19,11 +19,12 @@ func within(t *testing.T, bound time.Duration, o outcome) {
 	}
 }
 
-func TestLimits(t *testing.T) {
-	s := newSite(t)
+func TestLimits(t *testing.T) { everyEngine(t, testLimits) }
+
+func testLimits(t *testing.T, s *site) {
 	support := s.parent.Support()
 	const mib = 1 << 20
-	for _, mode := range modes {
+	for _, mode := range s.modes {
 		for _, c := range []struct {
 			name    string
 			script  string
@@ -86,9 +87,10 @@ func checkOutput(t *testing.T, o outcome, limit int64) {
 	}
 }
 
-func TestLeftovers(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func TestLeftovers(t *testing.T) { everyEngine(t, testLeftovers) }
+
+func testLeftovers(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		t.Run(string(mode)+"/daemon", func(t *testing.T) {
 			start := time.Now()
 			o := s.python(t, mode, `
@@ -134,9 +136,10 @@ print(zombies)`).run()
 	}
 }
 
-func TestStdin(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func TestStdin(t *testing.T) { everyEngine(t, testStdin) }
+
+func testStdin(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		t.Run(string(mode), func(t *testing.T) {
 			j := s.newJob(t, mode, "sh", "-c", "cat; cat /dev/stdin")
 			fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
@@ -161,15 +164,16 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-func TestSignalAndCancel(t *testing.T) {
-	s := newSite(t)
+func TestSignalAndCancel(t *testing.T) { everyEngine(t, testSignalAndCancel) }
+
+func testSignalAndCancel(t *testing.T, s *site) {
 	const loop = `
 import os, signal, sys, time
 signal.signal(signal.SIGUSR1, lambda *a: os.write(1, b"usr1\n")) # print would be re-entered
 signal.signal(signal.SIGTERM, %s)
 os.write(1, b"ready\n")
 while True: time.sleep(1)`
-	for _, mode := range modes {
+	for _, mode := range s.modes {
 		for _, c := range []struct {
 			name, onTerm string
 			cause        Cause
@@ -215,8 +219,11 @@ func waitFor(t testing.TB, done func() bool) {
 
 // The warden may hear of the output before it hears of execve; that is no failed start.
 func TestAProgramThatPrintsTooMuchAtOnceHasStarted(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+	everyEngine(t, testAProgramThatPrintsTooMuchAtOnceHasStarted)
+}
+
+func testAProgramThatPrintsTooMuchAtOnceHasStarted(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		t.Run(string(mode), func(t *testing.T) {
 			for range 40 {
 				j := s.newJob(t, mode, "/bin/echo", "more than one byte")

@@ -33,8 +33,9 @@ func (s *site) refusals(t testing.TB, script string) *job {
 	return s.python(t, Syd, strings.Replace(syscalls, "NUMBERS", numbers, 1)+script)
 }
 
-func TestRefusals(t *testing.T) {
-	s := newSite(t)
+func TestRefusals(t *testing.T) { everyEngine(t, testRefusals) }
+
+func testRefusals(t *testing.T, s *site) {
 	o := s.refusals(t, `
 print(sc(KEYCTL, 0, -3), sc(IO_URING, 1, 0), sc(SWAPON, 0, 0), sc(PTRACE, 16, 1, 0, 0))
 for i in range(20): sc(KEYCTL, 0, i)      # the first argument tells uses apart, the second does not
@@ -79,8 +80,9 @@ t = threading.Thread(target=lambda: sc(UNSHARE, 0x20000)); t.start(); t.join()
 	}
 }
 
-func TestManyRefusals(t *testing.T) {
-	s := newSite(t)
+func TestManyRefusals(t *testing.T) { everyEngine(t, testManyRefusals) }
+
+func testManyRefusals(t *testing.T, s *site) {
 	o := s.refusals(t, `
 for i in range(300): sc(KEYCTL, i)
 ts = [threading.Thread(target=lambda: [sc(PTRACE, 99) for i in range(300)]) for _ in range(8)]
@@ -97,8 +99,9 @@ for t in ts: t.join()
 }
 
 // TestTracedLife runs what makes ptrace difficult, each to a normal end.
-func TestTracedLife(t *testing.T) {
-	s := newSite(t)
+func TestTracedLife(t *testing.T) { everyEngine(t, testTracedLife) }
+
+func testTracedLife(t *testing.T, s *site) {
 	for name, c := range map[string]struct{ script, stdout string }{
 		"threads": {`
 def f(): time.sleep(0.001)
@@ -161,8 +164,9 @@ L.pthread_exit.argtypes = [ctypes.c_void_p]; L.syscall(60, 0) if os.uname().mach
 	}
 }
 
-func TestManyProcesses(t *testing.T) {
-	s := newSite(t)
+func TestManyProcesses(t *testing.T) { everyEngine(t, testManyProcesses) }
+
+func testManyProcesses(t *testing.T, s *site) {
 	n := strconv.Itoa(rounds(1000))
 	o := s.newJob(t, Syd, "sh", "-c", "i=0; while [ $i -lt "+n+" ]; do /bin/true || exit 1; i=$((i+1)); done; echo $i").run()
 	if o.Cause != CauseExit || o.stdout != n+"\n" {
@@ -172,8 +176,9 @@ func TestManyProcesses(t *testing.T) {
 }
 
 // TestForeignABI makes an i386 call from a 64-bit process (A7).
-func TestForeignABI(t *testing.T) {
-	s := newSite(t)
+func TestForeignABI(t *testing.T) { everyEngine(t, testForeignABI) }
+
+func testForeignABI(t *testing.T, s *site) {
 	hosttest.Need(t, "amd64", runtime.GOARCH == "amd64", "the machine has the i386 ABI as well")
 	hosttest.Program(t, "gcc")
 	dir := t.TempDir()

@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var modes = []Mode{Syd, Minimal}
+func TestExit(t *testing.T) { everyEngine(t, testExit) }
 
-func TestExit(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func testExit(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		for _, c := range []struct {
 			name    string
 			command []string
@@ -46,9 +45,10 @@ func TestExit(t *testing.T) {
 }
 
 // TestResize gives a memory file system of a waiting jail the limits of the job that came.
-func TestResize(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func TestResize(t *testing.T) { everyEngine(t, testResize) }
+
+func testResize(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		j := s.newJob(t, mode, "sh", "-c", "df -k --output=size /tmp /dev/shm | tail -n 2; head -c 3M /dev/zero >/tmp/x; ls /tmp | wc -l")
 		j.spec.Resize = []Tmpfs{{Target: "/tmp", Bytes: 2 << 20, Inodes: 50}}
 		if o := j.run(); strings.Join(strings.Fields(o.stdout), " ") != "2048 16384 1" || !strings.Contains(o.stderr, "No space left") {

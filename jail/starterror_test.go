@@ -31,9 +31,10 @@ func wantStartError(t *testing.T, err error, step string, errno syscall.Errno, w
 	}
 }
 
-func TestStartErrors(t *testing.T) {
-	s := newSite(t)
-	for _, mode := range modes {
+func TestStartErrors(t *testing.T) { everyEngine(t, testStartErrors) }
+
+func testStartErrors(t *testing.T, s *site) {
+	for _, mode := range s.modes {
 		for _, c := range []struct {
 			name    string
 			prepare func(*job)
@@ -78,8 +79,9 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-func TestSpecIsChecked(t *testing.T) {
-	s := newSite(t)
+func TestSpecIsChecked(t *testing.T) { everyEngine(t, testSpecIsChecked) }
+
+func testSpecIsChecked(t *testing.T, s *site) {
 	for name, change := range map[string]func(*job){
 		"no root":    func(j *job) { j.root.Mount = nil },
 		"no filter":  func(j *job) { j.spec.Filter = nil },
@@ -101,8 +103,9 @@ func TestSpecIsChecked(t *testing.T) {
 	}
 }
 
-func TestLongestCommand(t *testing.T) {
-	s := newSite(t)
+func TestLongestCommand(t *testing.T) { everyEngine(t, testLongestCommand) }
+
+func testLongestCommand(t *testing.T, s *site) {
 	j := s.newJob(t, Syd, "sh", "-c", `echo ${#A} ${#B}`)
 	j.spec.Env = append(j.spec.Env, "A="+strings.Repeat("a", 127<<10), "B="+strings.Repeat("b", 127<<10))
 	if o := j.run(); o.stdout != "130048 130048\n" {
@@ -110,8 +113,9 @@ func TestLongestCommand(t *testing.T) {
 	}
 }
 
-func TestBuildMismatch(t *testing.T) {
-	s := newSite(t)
+func TestBuildMismatch(t *testing.T) { everyEngine(t, testBuildMismatch) }
+
+func testBuildMismatch(t *testing.T, s *site) {
 	j := s.newJob(t, Syd, "true")
 	defer j.close()
 	was := wire.Build
@@ -121,8 +125,9 @@ func TestBuildMismatch(t *testing.T) {
 	wantStartError(t, err, "build", 0, `"another"`, `"`+was+`"`)
 }
 
-func TestCancelledStart(t *testing.T) {
-	s := newSite(t)
+func TestCancelledStart(t *testing.T) { everyEngine(t, testCancelledStart) }
+
+func testCancelledStart(t *testing.T, s *site) {
 	j := s.newJob(t, Syd, "true")
 	defer j.close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,8 +146,9 @@ func TestCancelledStart(t *testing.T) {
 	}
 }
 
-func TestDiscard(t *testing.T) {
-	s := newSite(t)
+func TestDiscard(t *testing.T) { everyEngine(t, testDiscard) }
+
+func testDiscard(t *testing.T, s *site) {
 	j := s.newJob(t, Syd, "true")
 	defer j.close()
 	p := j.prepare()

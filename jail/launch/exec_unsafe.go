@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,26 +15,6 @@ func poise(s *stage) error {
 	}
 	_, _, err := wire.Expect[*wire.Go](s.conn, 0)
 	return err
-}
-
-// maxFilter is the kernel's limit, BPF_MAXINSNS.
-const maxFilter = 4096
-
-// loadFilter installs the compiled program for this thread, the only one that survives execve.
-func loadFilter(s *stage) error {
-	const size = int(unsafe.Sizeof(unix.SockFilter{}))
-	n := len(s.Filter) / size
-	if len(s.Filter)%size != 0 || n == 0 || n > maxFilter {
-		return fmt.Errorf("a filter of %d bytes is no program", len(s.Filter))
-	}
-	program := make([]unix.SockFilter, n) // copied, since the message's bytes may lie at any address
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&program[0])), n*size), s.Filter)
-	prog := unix.SockFprog{Len: uint16(n), Filter: &program[0]}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
-	if errno != 0 {
-		return call("seccomp(SET_MODE_FILTER)", errno)
-	}
-	return nil
 }
 
 // vectors are execve's three arguments.

@@ -53,7 +53,9 @@ func steps(p wire.Plan) []step {
 	add(true, "landlock", restrictAccess) // needs no_new_privs
 	add(true, "poise", poise)             // the warden seizes this thread now
 	add(true, "descriptors", closeDescriptors)
-	add(p.Filter, "filter", loadFilter) // last, since the filter need not allow any step above
+	// Last, since the filter need not allow any step above.
+	add(p.Filter && !p.Listen, "filter", loadFilter)
+	add(p.Listen, "filter with listener", loadListened)
 	add(true, "execve", execute)
 	return list
 }

@@ -16,7 +16,7 @@ func TestStepOrder(t *testing.T) {
 		name   string
 		mode   wire.Mode
 		engine wire.Engine
-	}{{"syd", wire.Syd, wire.Ptrace}, {"minimal", wire.Minimal, ""}} {
+	}{{"syd, notify", wire.Syd, wire.Notify}, {"syd, ptrace", wire.Syd, wire.Ptrace}, {"minimal", wire.Minimal, ""}} {
 		plan, ok := m.mode.Plan(m.engine)
 		if !ok {
 			t.Fatal(m)

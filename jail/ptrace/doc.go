@@ -1,5 +1,6 @@
 // Package ptrace is the part of ptrace(2) that the warden needs: seize a program before its first instruction, follow
-// everything it starts, and answer the system calls that its filter handed over with an error.
+// everything it starts, and answer the system calls that a filter handed over with an error; or seize one process only so that
+// it dies with the warden.
 //
 // It never lets such a call run, never reads or writes a tracee's memory and never decides what is refused: the filter
 // did. Caller: the warden. Privileges: CAP_SYS_PTRACE, since launch is not dumpable. Kernel: 5.3 (PTRACE_GET_SYSCALL_INFO).

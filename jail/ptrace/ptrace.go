@@ -23,6 +23,15 @@ func Seize(pid int) error {
 	return nil
 }
 
+// SeizeForLife ties a process to this thread's life: the kernel kills it when the thread ends. Nothing that it starts is
+// traced, and of itself only its signals are reported.
+func SeizeForLife(pid int) error {
+	if err := request(unix.PTRACE_SEIZE, pid, 0, unix.PTRACE_O_EXITKILL); err != nil {
+		return fmt.Errorf("ptrace(SEIZE, %d): %w", pid, err)
+	}
+	return nil
+}
+
 // FollowOnly ends the reports of execve. What the tracee starts from now on inherits that.
 func FollowOnly(pid int) error {
 	return gone("SETOPTIONS", request(unix.PTRACE_SETOPTIONS, pid, 0, following))

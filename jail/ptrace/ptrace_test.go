@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 )
 
 func TestReport(t *testing.T) {
@@ -45,7 +47,7 @@ func TestParseInfo(t *testing.T) {
 	}
 	binary.NativeEndian.PutUint32(b[80:], 38)
 	got, err := parseInfo(b)
-	want := Call{0xc000003e, 100, [6]uint64{101, 102, 103, 104, 105, 106}, 38}
+	want := cbpf.Call{NR: 100, Arch: 0xc000003e, Args: [6]uint64{101, 102, 103, 104, 105, 106}}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}

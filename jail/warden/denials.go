@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tolbooth-dev/tolbooth/jail/ptrace"
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/spool"
 	"github.com/tolbooth-dev/tolbooth/jail/wire"
 )
@@ -23,7 +23,7 @@ const maxDenials = 256
 // refusal is what makes two refusals the same: which call, the arguments that tell one use from another, who called.
 type refusal struct {
 	arch    uint32
-	nr      uint64
+	nr      uint32
 	args    [6]uint64
 	program string
 }
@@ -32,21 +32,29 @@ type refusal struct {
 type denials struct {
 	record     *recorder
 	throttle   throttle
-	mu         sync.Mutex // guards what follows: flush may run while a tracee that cannot be killed is still served
+	mu         sync.Mutex // guards what follows: close may come while a caller that cannot be killed is still served
 	seen       map[refusal]*wire.Denial
 	suppressed int64
+	closed     bool
 }
 
 func newDenials(record *recorder) *denials {
 	return &denials{record: record, throttle: throttle{tokens: burst}, seen: map[refusal]*wire.Denial{}}
 }
 
-// add takes note of one refusal by a thread that is stopped.
-func (d *denials) add(tid int, call ptrace.Call, errno unix.Errno) error {
+// add takes note of one refusal by a thread that waits. What was read about the thread counts if it still waits afterwards:
+// else it may have been killed, and its number be another's.
+func (d *denials) add(tid int, call *cbpf.Call, errno unix.Errno, waits func() bool) error {
 	d.throttle.wait()
-	key := refusal{call.Arch, call.NR, telling(call), comm(tid)}
+	key := refusal{arch: call.Arch, nr: call.NR, args: telling(call)}
+	if program := comm(tid); waits() {
+		key.program = program
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
 	if known := d.seen[key]; known != nil {
 		known.Count++
 		return nil
@@ -56,8 +64,10 @@ func (d *denials) add(tid int, call ptrace.Call, errno unix.Errno) error {
 		return nil
 	}
 	first := &wire.Denial{
-		Arch: call.Arch, NR: int(call.NR), Args: call.Args, Errno: int(errno), PID: jailPID(tid), Program: key.program,
-		AtUS: d.record.elapsedUS(), Count: 1,
+		Arch: call.Arch, NR: int(int32(call.NR)), Args: call.Args, Errno: int(errno), Program: key.program, AtUS: d.record.elapsedUS(), Count: 1,
+	}
+	if pid := jailPID(tid); waits() {
+		first.PID = pid
 	}
 	d.seen[key] = first
 	err := d.write(first)
@@ -65,10 +75,11 @@ func (d *denials) add(tid int, call ptrace.Call, errno unix.Errno) error {
 	return err
 }
 
-// flush records the repeats.
-func (d *denials) flush() error {
+// close records the repeats. What comes later is not recorded: the run's end is the last record.
+func (d *denials) close() (suppressed int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
 	var errs []error
 	for _, repeats := range d.seen {
 		if repeats.Count > 0 {
@@ -76,7 +87,7 @@ func (d *denials) flush() error {
 			repeats.Count = 0
 		}
 	}
-	return errors.Join(errs...)
+	return d.suppressed, errors.Join(errs...)
 }
 
 func (d *denials) write(denial *wire.Denial) error {
@@ -124,8 +135,8 @@ func lastNumber(status []byte, key string) int {
 	return 0
 }
 
-// A refusal costs the warden some 40 µs outside the job's cgroup. Beyond a burst the job pays with its own time: the
-// calling process, and others of the same job that need the warden, wait.
+// A refusal costs the warden some 10 to 40 µs, which count for the job's cpu limit but not for its share of the node's CPUs.
+// Beyond a burst the callers wait, and with them everyone of the same job who needs the warden.
 const (
 	burst = 10000
 	pause = time.Millisecond

@@ -6,22 +6,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tolbooth-dev/tolbooth/jail/ptrace"
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 )
 
 func TestTelling(t *testing.T) {
 	args := [6]uint64{1<<32 | 16, 3, 5, 7, 9, 11}
 	for _, c := range []struct {
 		name string
-		call ptrace.Call
+		call cbpf.Call
 		want [6]uint64
 	}{
-		{"socket", ptrace.Call{Arch: nativeArch, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{16, 3, 5}},
-		{"ioctl", ptrace.Call{Arch: nativeArch, NR: unix.SYS_IOCTL, Args: args}, [6]uint64{0, 3}},
-		{"addresses", ptrace.Call{Arch: nativeArch, NR: unix.SYS_REBOOT, Args: args}, [6]uint64{}},
-		{"another ABI", ptrace.Call{Arch: unix.AUDIT_ARCH_I386, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{}},
+		{"socket", cbpf.Call{Arch: cbpf.Native, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{16, 3, 5}},
+		{"ioctl", cbpf.Call{Arch: cbpf.Native, NR: unix.SYS_IOCTL, Args: args}, [6]uint64{0, 3}},
+		{"addresses", cbpf.Call{Arch: cbpf.Native, NR: unix.SYS_REBOOT, Args: args}, [6]uint64{}},
+		{"another ABI", cbpf.Call{Arch: unix.AUDIT_ARCH_I386, NR: unix.SYS_SOCKET, Args: args}, [6]uint64{}},
 	} {
-		if got := telling(c.call); got != c.want {
+		if got := telling(&c.call); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -16,10 +16,13 @@ const killPatience = 10 * time.Second
 
 // finish kills what is left of the jail, records how the run ended, tells the agent, and ends the warden.
 func (r *run) finish(exit wire.Exit) {
-	problem := errors.Join(r.killAll(), r.pump.drain(), r.denials.flush())
+	problem := errors.Join(r.killAll(), r.pump.drain())
+	suppressed, err := r.denials.close()
+	problem = errors.Join(problem, err)
 	exit.StdoutBytes, exit.StderrBytes = r.pump.streams[0].total, r.pump.streams[1].total
-	exit.Truncated, exit.Suppressed = r.pump.truncated, r.denials.suppressed
-	exit.Landlock, exit.CoreSched = r.landlock, r.coreSched
+	exit.Truncated, exit.Suppressed = r.pump.truncated, suppressed
+	exit.Landlock, exit.CoreSched, exit.ExitKill = r.landlock, r.coreSched, r.exitKill
+	exit.WardenUS = r.own.used().Microseconds()
 	if exit.Truncated && (exit.Cause == wire.CauseExit || exit.Cause == wire.CauseSignal) {
 		exit.Cause = wire.CauseOutput // it printed too much and ended before anyone saw
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 	"github.com/tolbooth-dev/tolbooth/jail/ptrace"
 	"github.com/tolbooth-dev/tolbooth/jail/spool"
 	"github.com/tolbooth-dev/tolbooth/jail/wire"
@@ -21,10 +22,13 @@ type run struct {
 	record    *recorder
 	pump      *pump
 	denials   *denials
-	program   int // host pid of the main process
-	pidfd     int // of it: signals never reach another process that got its number
+	filter    *cbpf.Program // in a plan that filters: the one that launch loads
+	program   int           // host pid of the main process
+	pidfd     int           // of it: signals never reach another process that got its number
 	landlock  int
 	coreSched bool
+	exitKill  bool   // the kernel kills the jail with this process
+	own       ownCPU // since the program's execve
 
 	events chan any      // for supervise
 	over   chan struct{} // closed when supervise has decided: events no longer matter
@@ -68,6 +72,11 @@ func (w *warden) run(m *wire.Start, files []int) int {
 	r := &run{
 		warden: w, start: m, record: record, denials: newDenials(record),
 		events: make(chan any), over: w.unwatch, reaped: make(chan struct{}),
+	}
+	if w.plan.Filter {
+		if r.filter, err = cbpf.Decode(m.Filter); err != nil {
+			return w.giveUp(wire.Fail("filter", err))
+		}
 	}
 	pipes, err := makePipes(int(w.uidBase+m.UID), int(w.uidBase+m.GID))
 	if err != nil {
@@ -147,10 +156,8 @@ func (r *run) release() (err error) {
 	if err := os.WriteFile(path, []byte("1000"), 0); err != nil {
 		return wire.Fail("oom_score_adj", err)
 	}
-	if r.plan.Trace {
-		if err := ptrace.Seize(r.program); err != nil {
-			return wire.Fail("trace", err)
-		}
+	if err := r.seize(); err != nil {
+		return wire.Fail("trace", err)
 	}
 	go r.watchLaunch()
 	go r.watchControl()
@@ -159,6 +166,23 @@ func (r *run) release() (err error) {
 	}
 	if err := r.launch.Send(&wire.Go{}); err != nil {
 		return r.launchError(err)
+	}
+	return nil
+}
+
+// seize traces what the plan says. With a listener it is init alone, so that the jail dies with this process whatever else
+// fails; where the node forbids that, its parent-death signal remains, and the exit says so.
+func (r *run) seize() error {
+	switch {
+	case r.plan.Trace:
+		r.exitKill = true
+		return ptrace.Seize(r.program)
+	case r.plan.Listen:
+		err := ptrace.SeizeForLife(r.pid)
+		r.exitKill = err == nil
+		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+			return err
+		}
 	}
 	return nil
 }

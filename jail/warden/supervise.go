@@ -24,7 +24,7 @@ type verdict struct {
 
 // supervise reads events until the run is over, and says how it ended. The first cause wins.
 func (r *run) supervise() wire.Exit {
-	v := &verdict{run: r, cpu: newCPUClock(r.group, time.Duration(r.start.CPUNS))}
+	v := &verdict{run: r, cpu: newCPUClock(r.group, &r.own, time.Duration(r.start.CPUNS))}
 	for {
 		var exit wire.Exit
 		var over bool
@@ -81,7 +81,9 @@ func (v *verdict) judge(event any) (wire.Exit, bool) {
 	case fault:
 		return v.lost(e.step, e.err), true
 	case *wire.Signal:
-		_ = unix.PidfdSendSignal(v.pidfd, unix.Signal(e.Number), nil, 0) // ESRCH: it ended by itself
+		if err := v.signal(unix.Signal(e.Number)); err != nil {
+			return v.lost("signal", err), true
+		}
 	case *wire.Cancel:
 		return v.cancel(e)
 	}
@@ -180,9 +182,21 @@ func (v *verdict) cancel(m *wire.Cancel) (wire.Exit, bool) {
 	if v.cancelled == "" {
 		v.cancelled = m.Cause
 		v.grace = time.After(time.Duration(m.GraceNS))
-		_ = unix.PidfdSendSignal(v.pidfd, unix.SIGTERM, nil, 0) // ESRCH: it ended by itself
+		if err := v.signal(unix.SIGTERM); err != nil {
+			return v.lost("signal", err), true
+		}
 	}
 	return wire.Exit{}, false
+}
+
+// signal sends a signal to the program; one that has ended by itself is no error. A warden that may not signal its own jail
+// has no hold on it.
+func (v *verdict) signal(sig unix.Signal) error {
+	err := unix.PidfdSendSignal(v.pidfd, sig, nil, 0)
+	if err == nil || err == unix.ESRCH {
+		return nil
+	}
+	return fmt.Errorf("pidfd_send_signal(%d): %w", int(sig), err)
 }
 
 func (v *verdict) checkCPU() (wire.Exit, bool) {

@@ -5,12 +5,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tolbooth-dev/tolbooth/jail/ptrace"
+	"github.com/tolbooth-dev/tolbooth/jail/cbpf"
 )
 
 // tellingArgs are the arguments that tell one use of a call from another, where it has such. All others are addresses,
 // sizes and numbers that differ from call to call.
-var tellingArgs = map[uint64][]int{
+var tellingArgs = map[uint32][]int{
 	unix.SYS_SOCKET:             {0, 1, 2},
 	unix.SYS_SOCKETPAIR:         {0, 1, 2},
 	unix.SYS_SETSOCKOPT:         {1, 2},
@@ -33,8 +33,8 @@ var tellingArgs = map[uint64][]int{
 }
 
 // telling keeps those arguments. The table is for the machine's own calls; other numbers mean other calls elsewhere.
-func telling(call ptrace.Call) (args [6]uint64) {
-	if call.Arch != nativeArch {
+func telling(call *cbpf.Call) (args [6]uint64) {
+	if call.Arch != cbpf.Native {
 		return args
 	}
 	for _, i := range tellingArgs[call.NR] {

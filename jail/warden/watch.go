@@ -33,8 +33,14 @@ func (r *run) post(event any) {
 	}
 }
 
-// watchLaunch waits for launch's socket to close, which execve does.
+// watchLaunch takes the listener, in a plan that has one, and waits for launch's socket to close, which execve does.
 func (r *run) watchLaunch() {
+	if r.plan.Listen {
+		if failed := r.takeListener(); failed != nil {
+			r.post(launchClosed{failed})
+			return
+		}
+	}
 	p, err := r.launch.Recv(0)
 	if failed, ok := p.Message.(*wire.Failed); ok {
 		r.post(launchClosed{failed})

@@ -1,5 +1,0 @@
-package warden
-
-import "golang.org/x/sys/unix"
-
-const nativeArch = unix.AUDIT_ARCH_AARCH64
