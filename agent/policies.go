@@ -15,7 +15,11 @@ import (
 // policy resolves what the request wants of the system call policy. Extras the node's operator must have listed; denials only
 // tighten. What cannot be enforced is refused, since a job that believes in a wall must have it.
 func (b *rulebook) policy(r api.Policy, mode jail.Mode) (policy.Policy, error) {
-	p, err := policy.For(runtime.GOARCH, policy.Change{Extras: r.Extras, Deny: r.Deny})
+	change := policy.Change{Extras: r.Extras, Deny: r.Deny}
+	if change.Empty() {
+		return b.usual, nil
+	}
+	p, err := policy.For(runtime.GOARCH, change)
 	if wrong, ok := errors.AsType[*policy.ChangeError](err); ok {
 		field := "policy.extras"
 		if wrong.Deny {

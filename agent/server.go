@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // Server is the agent towards its clients: the listeners, the HTTP API and the table of jobs. The work of a job is the
@@ -59,7 +61,11 @@ func newServer(cfg Config, p serverParts) (*Server, error) {
 	if s.jobs, err = newManager(&s.cfg, p.Runner, s.metrics, p.Fault, p.Log); err != nil {
 		return nil, err
 	}
-	s.rules = &rulebook{cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks, node: p.Report}
+	usual, err := policy.Default(runtime.GOARCH)
+	if err != nil {
+		return nil, err
+	}
+	s.rules = &rulebook{usual: usual, cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks, node: p.Report}
 	s.http = &http.Server{
 		Handler: s.newHandler(), ConnContext: s.withPeer, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),

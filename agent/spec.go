@@ -14,6 +14,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 var (
@@ -38,6 +39,7 @@ type rulebook struct {
 	languages languages
 	lacks     func(jail.Mode) string // why a mode cannot run here; empty: it can
 	node      func() report
+	usual     policy.Policy // of a request that changes nothing
 }
 
 // admit checks a request and resolves it into work: every default filled in, nothing left to decide. The caller adds what

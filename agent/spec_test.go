@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/agent/probe"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 func request(body string) *api.JobRequest {
@@ -26,6 +28,10 @@ func testRules(change func(*Config)) *rulebook {
 	if change != nil {
 		change(&cfg)
 	}
+	usual, err := policy.Default(runtime.GOARCH)
+	if err != nil {
+		panic(err)
+	}
 	return &rulebook{
 		cfg: &cfg, lacks: func(m jail.Mode) string {
 			if m == jail.Minimal && cfg.Backend == jail.Syd && cfg.MinGrade == jail.Minimal && cfg.Queue == 1 {
@@ -33,7 +39,8 @@ func testRules(change func(*Config)) *rulebook {
 			}
 			return ""
 		},
-		node: func() report { return report{} },
+		node:  func() report { return report{} },
+		usual: usual,
 		languages: findLanguages([]probe.Language{
 			{Name: "python", Program: "/usr/bin/python3"}, {Name: "javascript", Program: "/usr/bin/node", Version: "v22.6.0"},
 			{Name: "c", Program: "/usr/bin/clang"},
