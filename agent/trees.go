@@ -25,7 +25,11 @@ func (t *trees) Make(ctx context.Context, w *work, p *place) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.fill(ct, w); err != nil {
+	err = ct.Limit(w.Limits.Disk.Value, w.Limits.Inodes.Value)
+	if err == nil {
+		err = t.fill(ct, w)
+	}
+	if err != nil {
 		return nil, errors.Join(err, ct.Discard())
 	}
 	return &jobTree{ct, t.flushes}, nil

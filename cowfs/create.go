@@ -125,7 +125,7 @@ func (t *Tree) makeDirs() error {
 	if err := t.upper.Chown(int(t.record.IDBase), int(t.record.IDBase)); err != nil {
 		return fmt.Errorf("fchown upper: %w", err)
 	}
-	return nil
+	return t.openProject()
 }
 
 // mount assembles the mounts that the jail gets.

@@ -38,6 +38,8 @@ type Support struct {
 
 	// SharedBase says why jails see the node's own /usr instead of a file system of their own over it; empty: they do not.
 	SharedBase string `json:"shared_base,omitzero"`
+	// NoQuota says why the file system does not hold trees to their limits; empty: it does.
+	NoQuota string `json:"no_quota,omitzero"`
 }
 
 // Manager makes and releases the trees of one agent's jobs.
@@ -48,6 +50,8 @@ type Manager struct {
 
 	// Directories of the state, held open so that nothing below them is ever reached by a path.
 	run, skel, parked, trash *os.File
+
+	quota *quota // nil: the state file system holds no tree to limits
 
 	empty  *os.File // lower layer of the jails' views of the node
 	common *os.File // lower layer of all jails, below the slot's
@@ -104,6 +108,9 @@ func Open(opts Options) (*Manager, error) {
 	if m.node, err = readNode(opts.NodeRoot); err != nil {
 		m.closeFiles()
 		return nil, fmt.Errorf("read node %s: %w", opts.NodeRoot, err)
+	}
+	if m.support.NoQuota == "" {
+		m.quota = newQuota(m.run)
 	}
 	if err := m.openEmpty(); err != nil {
 		m.closeFiles()

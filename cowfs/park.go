@@ -44,7 +44,7 @@ func (t *Tree) Park(reason string, retry bool) error {
 		err = fmt.Errorf("syncfs: %w", err)
 	}
 	t.record.Synced = err == nil
-	err = errors.Join(err, t.unmount(), t.record.write(t.dir, true))
+	err = errors.Join(err, t.unmount(), t.closeProject(), t.record.write(t.dir, true))
 	err = errors.Join(err, t.m.park(t.name), t.dir.Close())
 	t.m.own(t.name, false)
 	t.lease.release()

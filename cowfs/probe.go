@@ -59,6 +59,9 @@ func probe(dir string) Support {
 		break
 	}
 	s.Problem = s.problem(dir, why)
+	if s.Problem == "" {
+		s.NoQuota = tryQuota(scratch, s.Volatile)
+	}
 	return s
 }
 

@@ -20,6 +20,8 @@ type Tree struct {
 	root   *os.File // the overlay's mount
 	mounts []Mount
 
+	project uint32 // of upper and work; 0: the file system has no quotas
+
 	restored snapshot.Stats
 
 	mu   sync.Mutex
@@ -35,9 +37,6 @@ func (t *Tree) Mounts() []Mount { return t.mounts }
 
 // Workspace is the name of the workspace in the tree, or empty.
 func (t *Tree) Workspace() string { return t.record.Workspace }
-
-// Quota tells whether the file system holds the tree to its limits.
-func (t *Tree) Quota() bool { return false }
 
 // Restored is the snapshot that was restored into the tree, empty for a new workspace, and what it held.
 func (t *Tree) Restored() (id string, files, bytes int64) {
@@ -58,7 +57,7 @@ func (t *Tree) Discard() error {
 
 // release undoes Create, whatever of it was done.
 func (t *Tree) release() error {
-	err := t.unmount()
+	err := errors.Join(t.unmount(), t.closeProject())
 	if t.dir != nil {
 		err = errors.Join(err, t.m.sweeper.discard(t.m.run, t.name), t.dir.Close())
 	}

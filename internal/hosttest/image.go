@@ -13,6 +13,12 @@ import (
 // test's alone. mkfs is the program that makes it and its arguments, options those of the mount. The image is sparse.
 func Image(t testing.TB, size int64, options string, mkfs ...string) string {
 	t.Helper()
+	return MountedImage(t, "loop-mount", size, options, mkfs...)
+}
+
+// MountedImage is Image with a need of its own name for what the mount options ask of the kernel.
+func MountedImage(t testing.TB, need string, size int64, options string, mkfs ...string) string {
+	t.Helper()
 	Root(t)
 	Program(t, mkfs[0])
 	dir := t.TempDir()
@@ -26,7 +32,7 @@ func Image(t testing.TB, size int64, options string, mkfs ...string) string {
 		t.Fatalf("%v: %v: %s", mkfs, err, out)
 	}
 	out, err := exec.Command("mount", "-o", "loop,"+options, image, point).CombinedOutput()
-	Need(t, "loop-mount", err == nil, string(out))
+	Need(t, need, err == nil, string(out))
 	t.Cleanup(func() {
 		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmount %s: %v", point, err)
