@@ -29,5 +29,8 @@ func (s *spine) isolation(w *work, e jail.Exit) api.Isolation {
 			out.Missing = append(out.Missing, l)
 		}
 	}
+	if e.CoreSched { // never missing: a machine whose cores run one thread at once needs none, and GET /v1/node says which it is
+		out.Layers = append(out.Layers, "core-scheduling")
+	}
 	return out
 }

@@ -8,4 +8,8 @@
 // Privileges: those of the jail's uid 0 in its own user namespace. Kernel: 5.15; Landlock as far as the kernel has it.
 // Concurrency: everything happens on the main thread, to which main's init has locked the main goroutine: ids,
 // capabilities, Landlock and the filter belong to a thread, and execve ends the others.
+//
+// What it holds for every program, whatever the mode: no capability in any set and none to be had, no_new_privs, one user
+// and group, a session and a keyring of its own, no signal ignored or blocked, no priority over others, no core dump, the
+// limits of usual (see limits.go). Affinity is advice.
 package launch
