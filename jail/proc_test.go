@@ -153,3 +153,38 @@ func TestBaseExecOnly(t *testing.T) {
 		wantStartError(t, err, "command", unix.EACCES, "execve_outside_base")
 	})
 }
+
+// undoCovers tries, as root of a user namespace in the jail, to undo what init did, and prints what came of it.
+const undoCovers = `
+unshare -Urm sh -c '
+mount -t tmpfs x /tmp && echo mounted
+umount /proc/cmdline; umount /sys; umount /proc/sys
+mount -o remount,bind,rw /usr; mount -o remount,bind,rw /sys; mount -o remount,bind,rw /proc/sys; mount -o remount,bind,dev /workspace
+mount -t proc x /mnt; mount -t sysfs x /tmp
+for f in /sys/devices/system/cpu/online /proc/sys/kernel/core_pattern /proc/sys/user/max_user_namespaces /usr/x; do echo 0 >$f && echo wrote $f; done
+wc -c </proc/cmdline
+cat /proc/self/mountinfo
+' 2>/dev/null
+`
+
+// TestNestedNamespace: a user namespace, where a job may make one, undoes nothing of the jail around it.
+func TestNestedNamespace(t *testing.T) {
+	s := newSite(t)
+	j := s.newJob(t, Minimal, "sh", "-c", undoCovers)
+	j.spec.UserNS, j.spec.Landlock = true, nil
+	j.root.CPUs = []int{0}
+	o := j.run()
+	said, mounts, ok := strings.Cut(o.stdout, "mounted\n0\n")
+	if !ok || said != "" {
+		t.Fatalf("%q %q", o.stdout, o.stderr)
+	}
+	for line := range strings.Lines(mounts) {
+		f := strings.Fields(line)
+		if at := f[4]; (at == "/usr" || at == "/sys" || at == "/proc/sys") && !strings.HasPrefix(f[5], "ro,") {
+			t.Errorf("%s became writable: %s", at, line)
+		}
+	}
+	if strings.Contains(mounts, "sysfs") || !strings.Contains(mounts, " /proc/cmdline ") || !strings.Contains(mounts, " /sys ") {
+		t.Errorf("covers are gone: %s", mounts)
+	}
+}
