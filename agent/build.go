@@ -103,6 +103,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("open the workspaces: %w", err)
 	}
 	b.back.Push("close the workspaces", b.fs.Close)
+	b.files = b.fs.Support()
 	if b.disk, err = newDiskWatch(b.fs, b.faults); err != nil {
 		return nil, fmt.Errorf("watch the disk: %w", err)
 	}

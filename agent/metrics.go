@@ -69,6 +69,12 @@ func newMetrics(version string, reported func() report, capacity func() api.Capa
 	gauge("tolbooth_jobs_queued", "Jobs that wait for a place.", func() float64 { return float64(capacity().Queued) })
 	gauge("tolbooth_jobs_max", "Jobs that can run at once.", func() float64 { return float64(capacity().Max) })
 	gauge("tolbooth_problems", "Problems that health shows.", func() float64 { return float64(len(reported().Problems)) })
+	gauge("tolbooth_disk_quota", "1 when the file system holds jobs to their disk limits, 0 when the agent counts.", func() float64 {
+		if reported().Figures.Quota {
+			return 1
+		}
+		return 0
+	})
 	gauge("tolbooth_prepared_places", "Jails ready for the next jobs.", func() float64 { return float64(reported().Figures.Prepared) })
 	gauge("tolbooth_unflushed_workspaces", "Workspaces whose work is on this node only.", func() float64 { return float64(reported().Figures.Unflushed) })
 	counter("tolbooth_reclaimed_total", "Leftovers of an earlier agent that were removed.", func(f figures) int64 { return f.Reclaimed })

@@ -120,7 +120,7 @@ func (b *built) addTo(r *report) {
 		})
 	}
 	r.Figures = figures{
-		Prepared: len(b.ready()), Unflushed: f.unflushed, Reclaimed: b.reclaimed, Flushes: f.done, FlushFaults: f.failed, FlushedBytes: f.bytes,
+		Quota: b.files.Quota, Prepared: len(b.ready()), Unflushed: f.unflushed, Reclaimed: b.reclaimed, Flushes: f.done, FlushFaults: f.failed, FlushedBytes: f.bytes,
 	}
 }
 

@@ -39,6 +39,7 @@ type modeReport struct {
 
 // figures are numbers of the spine that metrics show. Counters count from the start of the agent.
 type figures struct {
+	Quota        bool  // the file system holds jobs to their disk limits
 	Prepared     int   // places ready for a job
 	Unflushed    int   // workspaces whose work is parked on this node
 	Reclaimed    int64 // leftovers of an earlier agent that were removed

@@ -32,6 +32,7 @@ type spine struct {
 	trees  treeMaker
 	nets   plugger
 	disk   *diskWatch
+	files  cowfs.Support // what the trees are like on this node
 	cpus   *cpuSpread
 
 	undoing sync.WaitGroup // undo stacks that run behind finished jobs

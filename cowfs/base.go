@@ -27,7 +27,7 @@ func (m *Manager) openEmpty() (err error) {
 // jail's alone. A clone of the node's mount would let a job hold flock(2) against the node's programs and see by inotify
 // what they open.
 func (m *Manager) base(path string) (*os.File, error) {
-	if m.support.SharedBase != "" {
+	if !m.support.OwnBase {
 		return cloneReadOnly(path)
 	}
 	dir, err := os.Open(path)

@@ -30,7 +30,7 @@ func nodeWithFile(t *testing.T) (root string, m *Manager) {
 	must(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
 	must(t, os.WriteFile(filepath.Join(root, "usr/share/f"), []byte("node"), 0o666))
 	m = newManager(t, func(o *Options) { o.NodeRoot = root })
-	hosttest.Need(t, "stacked-overlay", m.Support().SharedBase == "", m.Support().SharedBase)
+	hosttest.Need(t, "stacked-overlay", m.Support().OwnBase, m.Support().SharedBase)
 	return root, m
 }
 
@@ -119,7 +119,7 @@ func TestTheBaseIsOneFileSystem(t *testing.T) {
 // TestWithoutAStackableBaseTheCloneIsUsed: jobs run all the same.
 func TestWithoutAStackableBaseTheCloneIsUsed(t *testing.T) {
 	_, m := nodeWithFile(t)
-	m.support.SharedBase = "made up by the test"
+	m.support.OwnBase = false
 	tree := create(t, m, CreateOptions{})
 	if data, err := os.ReadFile(usrOf(t, tree) + "share/f"); err != nil || string(data) != "node" {
 		t.Errorf("%q %v", data, err)

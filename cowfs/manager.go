@@ -36,9 +36,11 @@ type Support struct {
 	DType    bool   `json:"d_type"`
 	Problem  string `json:"problem,omitzero"`
 
-	// SharedBase says why jails see the node's own /usr instead of a file system of their own over it; empty: they do not.
+	// OwnBase: a jail sees the node's /usr through a file system of its own. SharedBase says why not.
+	OwnBase    bool   `json:"own_base"`
 	SharedBase string `json:"shared_base,omitzero"`
-	// NoQuota says why the file system does not hold trees to their limits; empty: it does.
+	// Quota: the file system holds trees to their limits. NoQuota says why not.
+	Quota   bool   `json:"quota"`
 	NoQuota string `json:"no_quota,omitzero"`
 }
 
@@ -109,7 +111,7 @@ func Open(opts Options) (*Manager, error) {
 		m.closeFiles()
 		return nil, fmt.Errorf("read node %s: %w", opts.NodeRoot, err)
 	}
-	if m.support.NoQuota == "" {
+	if m.support.Quota {
 		m.quota = newQuota(m.run)
 	}
 	if err := m.openEmpty(); err != nil {

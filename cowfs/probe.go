@@ -49,6 +49,7 @@ func probe(dir string) Support {
 	s.DType = hasDType(scratch)
 
 	s.SharedBase = tryBase(scratch)
+	s.OwnBase = s.SharedBase == ""
 	var why error
 	for _, volatile := range []bool{true, false} {
 		if err := tryOverlay(scratch, volatile); err != nil {
@@ -61,6 +62,7 @@ func probe(dir string) Support {
 	s.Problem = s.problem(dir, why)
 	if s.Problem == "" {
 		s.NoQuota = tryQuota(scratch, s.Volatile)
+		s.Quota = s.NoQuota == ""
 	}
 	return s
 }

@@ -30,8 +30,8 @@ func TestQuota(t *testing.T) {
 		t.Run(image.name, func(t *testing.T) {
 			t.Setenv("TOLBOOTH_TEST_STATE", hosttest.MountedImage(t, "prjquota", image.size, image.options, image.mkfs...))
 			m := newManager(t, nil)
-			if why := m.Support().NoQuota; why != "" {
-				t.Fatalf("no quota: %s", why)
+			if s := m.Support(); !s.Quota {
+				t.Fatalf("no quota: %s", s.NoQuota)
 			}
 			tree := create(t, m, CreateOptions{ID: "one"})
 			other := create(t, m, CreateOptions{ID: "two", Slot: 1, IDBase: testIDBase + idRange})
@@ -97,7 +97,7 @@ func full(err error) bool { return errors.Is(err, unix.EDQUOT) || errors.Is(err,
 func TestWithoutQuotaTheProbeSaysWhy(t *testing.T) {
 	t.Setenv("TOLBOOTH_TEST_STATE", hosttest.Image(t, 64<<20, "noatime", "mkfs.ext4", "-q"))
 	m := newManager(t, nil)
-	if m.Support().NoQuota == "" {
+	if s := m.Support(); s.Quota || s.NoQuota == "" {
 		t.Error("a file system without project quotas passes for one with them")
 	}
 	tree := create(t, m, CreateOptions{})

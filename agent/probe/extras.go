@@ -23,13 +23,6 @@ func landlockLayer() Layer {
 	return ok("landlock", fmt.Sprintf("ABI %d", abi))
 }
 
-// quotaLayer says the same everywhere, because this version asks no file system for a quota.
-func quotaLayer() Layer {
-	return missing("quota",
-		"this version does not use file system quotas: the agent counts what a job wrote, and ends it when the count is over its disk limit",
-		"keep the state directory on a disk of its own when a job must not fill the node's for a moment")
-}
-
 // enoughFiles is how many descriptors an agent with some dozens of jobs holds; each job takes about twenty.
 const enoughFiles = 4096
 

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tolbooth-dev/tolbooth/cowfs"
 )
 
 // mountLayer makes the two kinds of detached mount that a jail is built from. Neither is attached anywhere.
@@ -50,23 +49,6 @@ func tryClonedMount() error {
 		return fmt.Errorf("mount_setattr (MOUNT_ATTR_RDONLY): %w", err)
 	}
 	return nil
-}
-
-// overlayLayer tries an overlay where the agent would keep the changes of jobs.
-func overlayLayer(stateDir string) Layer {
-	dir, err := existing(stateDir)
-	if err != nil {
-		return missing("overlay", err.Error(), "make the state directory, or name another with --state")
-	}
-	support := cowfs.Probe(dir)
-	if support.Problem != "" {
-		return missing("overlay", support.Problem, "grant CAP_SYS_ADMIN and keep the state directory on a local disk (ext4, xfs, btrfs) or a tmpfs; --state names it")
-	}
-	found := fmt.Sprintf("%s at %s", support.FSType, dir)
-	if support.Volatile {
-		found += ", volatile"
-	}
-	return ok("overlay", found)
 }
 
 // existing is dir, or its nearest parent that exists: before the first start there is no state directory yet.

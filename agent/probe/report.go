@@ -54,9 +54,10 @@ func run(ctx context.Context, o Options, host settings) Report {
 	r.Cgroup, r.Controllers = support.Version, support.Controllers
 	r.add(cgroup)
 	r.add(birthLayer())
-	r.add(mountLayer(), pivotLayer(), overlayLayer(o.StateDir), openat2Layer(), pidfdLayer())
+	trees := probeTrees(o.StateDir)
+	r.add(mountLayer(), pivotLayer(), overlayLayer(trees), baseLayer(trees), openat2Layer(), pidfdLayer())
 	r.add(networkLayers(o.Egress)...)
-	r.add(forwardLayer(host), landlockLayer(), coreSchedulingLayer(host), quotaLayer(), filesLayer())
+	r.add(forwardLayer(host), landlockLayer(), coreSchedulingLayer(host), quotaLayer(trees), filesLayer())
 	r.chooseExplainer()
 
 	r.Modes = modes(r.Layers)
