@@ -103,7 +103,7 @@ func checkSurroundings(t *testing.T, mode Mode, got surroundings) {
 		{"environment", got.Env, []string{"HOME", "LANG", "PATH"}},
 		{"cwd", got.Cwd, "/workspace"},
 		{"umask", got.Umask, 0o022},
-		{"core limit", got.Core, [2]int64{}},
+		{"core limit", got.Core, [2]int64{1, 1}},
 		{"open files limit", got.Nofile, [2]int64{256, 256}},
 		{"host name", got.Host, "sandbox"},
 		{"processes", got.Pids, []int{1, got.Pids[len(got.Pids)-1]}},
