@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
 )
 
 // mountLayer makes the two kinds of detached mount that a jail is built from. Neither is attached anywhere.
