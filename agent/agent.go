@@ -59,7 +59,7 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	ctx := context.Background()
 	n := &node{cfg: &cfg, faults: &faults{}}
 	built, err := build(ctx, parts{
-		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
+		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, Explainer: cfg.Explainer, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
 		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Extras: cfg.Extras, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
 		Internal: cfg.Network.Internal, Forward: cfg.Network.Forward,
 	}, n.faults, log)

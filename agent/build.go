@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/agent/probe"
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/cowfs"
 	"github.com/tolbooth-dev/tolbooth/cowfs/store"
@@ -30,6 +31,7 @@ type parts struct {
 	State      string
 	JailBinary string
 	Mode       jail.Mode
+	Explainer  string // auto, notify, ptrace
 	MaxJobs    int
 	Prepared   int // places kept ready
 	LimitsMax  limits
@@ -82,6 +84,12 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("compile the syscall policy: %w", err)
 	}
 
+	explainer, err := probe.Explainer(o.Explainer)
+	if err != nil && o.Mode == jail.Syd {
+		return nil, err
+	}
+	b.engine = jail.Engine(explainer)
+
 	launcher, err := jail.NewLauncher(o.JailBinary)
 	if err != nil {
 		return nil, fmt.Errorf("%w (tolbooth-jail must lie beside tolbooth, or be named by jail_binary)", err)
@@ -119,7 +127,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 	b.back.Push("close the prepared namespaces", pool.Close)
 
 	b.pool = &places{
-		mode: o.Mode, engine: jail.Ptrace, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
+		mode: o.Mode, engine: b.engine, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
 		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
 		// they are used again.
 		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,

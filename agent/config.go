@@ -31,12 +31,13 @@ type Config struct {
 	LogLevel string
 	Version  string // of this build; no key
 
-	Backend  jail.Mode // jail mode of requests that name none
-	MinGrade jail.Mode // no job runs with less; empty: minimal, so a request may ask for the weaker mode by name
-	Extras   []string  // of the system call policy that requests may ask for
-	MaxJobs  int       // running at once
-	Queue    int       // waiting beyond that
-	Prepared int       // jails made ahead of time
+	Backend   jail.Mode // jail mode of requests that name none
+	Explainer string    // of refused system calls: auto, notify, ptrace
+	MinGrade  jail.Mode // no job runs with less; empty: minimal, so a request may ask for the weaker mode by name
+	Extras    []string  // of the system call policy that requests may ask for
+	MaxJobs   int       // running at once
+	Queue     int       // waiting beyond that
+	Prepared  int       // jails made ahead of time
 
 	Defaults api.Limits
 	Max      api.Limits
@@ -103,7 +104,7 @@ func DefaultConfig() Config {
 	return Config{
 		Socket: "/run/tolbooth/tolbooth.sock", State: "/var/lib/tolbooth", NodeName: name,
 		LogLevel: "info", Version: "dev",
-		Backend: jail.Syd, MaxJobs: max(2*cpus, 4), Queue: 64, Prepared: min(cpus, 4),
+		Backend: jail.Syd, Explainer: "auto", MaxJobs: max(2*cpus, 4), Queue: 64, Prepared: min(cpus, 4),
 		Defaults: api.Limits{
 			// No CPU time limit by default: with one, a job given a longer wall limit would die of a limit that nobody set.
 			Wall: api.Duration(time.Minute), CPUs: 1, Memory: 512 << 20, Pids: 128, Disk: 1 << 30, Inodes: 100_000,

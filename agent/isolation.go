@@ -6,7 +6,7 @@ import (
 )
 
 // isolationLayers are all layers that a run can have, in the order in which results list them.
-var isolationLayers = []string{"userns", "pidns", "netns", "mountns", "seccomp", "ptrace", "landlock", "base-overlay", "ebpf-egress", "cgroup", "quota"}
+var isolationLayers = []string{"userns", "pidns", "netns", "mountns", "seccomp", "ptrace", "unotify", "landlock", "base-overlay", "ebpf-egress", "cgroup", "quota"}
 
 // isolation says which layers a run really had. A jail starts with every namespace of its plan, its filter and its tracer, or it
 // does not start at all; the rest is what the kernel was found to have.
@@ -17,16 +17,19 @@ func (s *spine) isolation(w *work, e jail.Exit) api.Isolation {
 		"netns":        !w.hostNetwork(),
 		"ebpf-egress":  s.egress != "" && !w.hostNetwork(),
 		"seccomp":      syd,
-		"ptrace":       syd,
+		"ptrace":       e.ExitKill,
+		"unotify":      syd && s.engine == jail.Notify,
 		"landlock":     e.Landlock > 0,
 		"base-overlay": s.files.OwnBase,
 		"quota":        s.files.Quota, // else the agent counts what the job holds while it runs
 	}
 	out := api.Isolation{Mode: string(w.Mode), Grade: string(w.Mode), Layers: []string{}, Missing: []string{}, Extras: append([]string{}, w.Policy.Change().Extras...)}
 	for _, l := range isolationLayers {
-		if has[l] {
+		switch {
+		case has[l]:
 			out.Layers = append(out.Layers, l)
-		} else {
+		case l == "unotify" && syd: // ptrace explains
+		default:
 			out.Missing = append(out.Missing, l)
 		}
 	}

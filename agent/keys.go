@@ -36,6 +36,7 @@ func keys() []key {
 		{name: "log_level", usage: "debug, info, warn or error", words: []string{"debug", "info", "warn", "error"}, into: func(c *Config) any { return &c.LogLevel }},
 
 		{name: "backend", env: "SANDBOX_BACKEND", usage: "jail mode: syd or minimal", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.Backend }},
+		{name: "explainer", usage: "how refused system calls are heard of: notify (kernel 5.19), ptrace, or auto", words: []string{"auto", "notify", "ptrace"}, into: func(c *Config) any { return &c.Explainer }},
 		{name: "min_grade", usage: "no job runs with less isolation, whatever it asks for (default: minimal)", words: []string{"syd", "minimal"}, into: func(c *Config) any { return &c.MinGrade }},
 		{name: "extras", usage: "what policy.extras of a request may ask for: any of ptrace, io_uring, raw_socket, userns (default: none)", into: func(c *Config) any { return &c.Extras }},
 		{name: "max_jobs", usage: "jobs that run at once", into: func(c *Config) any { return &c.MaxJobs }},

@@ -1,6 +1,9 @@
 package probe
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // explainers are the layers that hear of a refused call, the better one first. syd needs one of them.
 var explainers = []string{"unotify", "ptrace"}
@@ -29,4 +32,25 @@ func (r *Report) otherExplainer(name string) string {
 		}
 	}
 	return ""
+}
+
+// Explainer is how refused calls are heard of on this machine: "notify" or "ptrace". Wanted is the operator's choice, one of them
+// or "auto" for the better one that works; what was chosen by name is never replaced by the other.
+func Explainer(wanted string) (string, error) {
+	host := settings{root: "/"}
+	notify := unotifyLayer(host)
+	if wanted != "ptrace" && notify.OK {
+		return "notify", nil
+	}
+	if wanted == "notify" {
+		return "", fmt.Errorf("explainer is set to notify: %s; %s, or set it to auto", notify.Why, notify.Fix)
+	}
+	ptrace := ptraceLayer(host)
+	if ptrace.OK {
+		return "ptrace", nil
+	}
+	if wanted == "ptrace" {
+		return "", fmt.Errorf("explainer is set to ptrace: %s; %s, or set explainer to auto", ptrace.Why, ptrace.Fix)
+	}
+	return "", fmt.Errorf("nothing can explain refused calls: unotify: %s; ptrace: %s; %s", notify.Why, ptrace.Why, ptrace.Fix)
 }

@@ -49,7 +49,7 @@ func run(ctx context.Context, o Options, host settings) Report {
 	r.Capabilities = capabilities()
 	r.add(capabilityLayer(r.Capabilities))
 	r.add(namespaceLayers(host)...)
-	r.add(seccompLayer(host), ptraceLayer(host))
+	r.add(seccompLayer(host), unotifyLayer(host), ptraceLayer(host))
 	support, cgroup := cgroupLayer()
 	r.Cgroup, r.Controllers = support.Version, support.Controllers
 	r.add(cgroup)

@@ -34,6 +34,12 @@ type (
 	}
 )
 
+// Sizes that a kernel must have for this package to talk to it (SECCOMP_GET_NOTIF_SIZES).
+const (
+	CallSize   = uint16(unsafe.Sizeof(notification{}))
+	AnswerSize = uint16(unsafe.Sizeof(response{}))
+)
+
 // Requests that x/sys lacks (asm-generic/ioctl.h: direction, size, type '!', number).
 const (
 	idValid     = 0x40082102
