@@ -24,10 +24,10 @@ const (
 	askedErrno  = unix.EXDEV
 )
 
-// notifyLayer loads a filter with a listener into a thread that ends with the probe, makes a call there and answers it, as
+// unotifyLayer loads a filter with a listener into a thread that ends with the probe, makes a call there and answers it, as
 // launch and the warden do. Without WAIT_KILLABLE_RECV a caller that its own signals interrupt would be asked about again and
 // again.
-func notifyLayer(host settings) Layer {
+func unotifyLayer(host settings) Layer {
 	err := inThread(askListener)
 	if err == nil {
 		return ok("unotify", "listener with WAIT_KILLABLE_RECV")
