@@ -179,6 +179,8 @@ func TestFix(t *testing.T) {
 		{"unshare", args(unix.CLONE_NEWUSER), nil, []string{"userns"}, `{"policy":{"extras":["userns"]}}`, "or ask"},
 		{"clone", args(unix.CLONE_NEWUSER), nil, []string{"userns"}, `{"policy":{"extras":["userns"]}}`, "or ask"},
 		{"bpf", args(5), nil, []string{"userns", "ptrace"}, "", "do the work in the program itself"},
+		{"socket", args(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_IGMP), nil, []string{"raw_socket"}, "", "use TCP or UDP"},
+		{"socket", args(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_IGMP), []string{"raw_socket"}, []string{"raw_socket"}, "", "multicast routing"},
 		// With the extra the call is the warden's to make: a refusal comes from the kernel.
 		{"socket", args(unix.AF_INET, unix.SOCK_RAW, 1), []string{"raw_socket"}, []string{"raw_socket"}, "", "the kernel refused this raw socket"},
 	} {

@@ -44,13 +44,18 @@ func extra(name string) []entry {
 		return []entry{{"io_uring_setup io_uring_enter io_uring_register", everything}}
 	case RawSocket:
 		return []entry{{"socket", append([]Case{
+			deny("socket_raw", unix.EPERM, "a raw IGMP socket", whyNoMulticast,
+				family(unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_RAW), protocol(unix.IPPROTO_IGMP)),
 			broker("socket_raw", "a raw IP socket",
 				"the kernel refused this raw socket to the warden, which opens it for the job",
 				family(unix.AF_INET, unix.AF_INET6), kind(unix.SOCK_RAW)),
 			// What ping tries first. The kernel says who may (net.ipv4.ping_group_range: nobody), and ping goes on to raw.
 			allow("an ICMP socket for ping", family(unix.AF_INET), kind(unix.SOCK_DGRAM), protocol(unix.IPPROTO_ICMP)),
 			allow("an ICMPv6 socket for ping", family(unix.AF_INET6), kind(unix.SOCK_DGRAM), protocol(unix.IPPROTO_ICMPV6)),
-		}, socketCases()...)}}
+		}, socketCases()...)}, {"setsockopt", append([]Case{
+			deny("multicast_routing", unix.EPERM, "MRT_INIT to MRT_FLUSH, and MRT6_INIT to MRT6_FLUSH", whyNoMulticast,
+				int32Arg(1, unix.IPPROTO_IP, unix.IPPROTO_IPV6), int32Arg(2, multicastRouting()...)),
+		}, optionCases()...)}}
 	case UserNS:
 		return []entry{
 			{"unshare setns chroot pivot_root sethostname setdomainname", everything},
@@ -63,6 +68,17 @@ func extra(name string) []entry {
 		}
 	}
 	return nil
+}
+
+const whyNoMulticast = "the owner of a raw socket may set up multicast routing, of which no job is in need; join groups with IP_ADD_MEMBERSHIP"
+
+// multicastRouting are MRT_INIT to MRT_FLUSH, whose numbers MRT6_INIT to MRT6_FLUSH have too (linux/mroute.h, linux/mroute6.h).
+func multicastRouting() []uint64 {
+	var options []uint64
+	for o := uint64(200); o <= 212; o++ {
+		options = append(options, o)
+	}
+	return options
 }
 
 const noRandomize = 0x0040000 // ADDR_NO_RANDOMIZE, linux/personality.h

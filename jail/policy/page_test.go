@@ -64,6 +64,24 @@ func page(policies ...Policy) []byte {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", x.Name, x.Why, code(calls))
 	}
+	b.WriteString("\nWhere an extra looks at arguments, its lines come before those above:\n\n| extra | call | with | answer | why |\n| --- | --- | --- | --- | --- |\n")
+	for _, x := range Extras() {
+		for _, e := range extra(x.Name) {
+			for _, k := range e.cases {
+				if !usual(policies, e.calls, k.Use) {
+					answer := map[Action]string{Allow: "allowed", Broker: "made by the warden"}[k.Action]
+					if answer == "" {
+						answer = errnoName(k.Errno)
+					}
+					why := k.Why
+					if k.Action == Broker {
+						why = ""
+					}
+					fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", x.Name, e.calls, k.Use, answer, why)
+				}
+			}
+		}
+	}
 	b.WriteString("\n## Denials\n\nWhat `policy.deny` of a request may take away, on any node. A refusal by one has the rule `policy.` and its name.\n\n| name | what is taken away |\n| --- | --- |\n")
 	for _, n := range Denials() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", n.Name, n.Why)
@@ -112,6 +130,14 @@ func lines(policies []Policy, wanted func(Call) bool) []string {
 		}
 	}
 	return list
+}
+
+// usual tells whether the default has a case of these words; a case that needs none is in every table.
+func usual(policies []Policy, call, use string) bool {
+	return use == "" || slices.ContainsFunc(policies, func(p Policy) bool {
+		c, _ := p.Lookup(call)
+		return slices.ContainsFunc(c.Cases, func(k Case) bool { return k.Use == use })
+	})
 }
 
 func code(names []string) string {

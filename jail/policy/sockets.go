@@ -49,12 +49,16 @@ func sockets() []entry {
 			deny("socket_family", unix.EPERM, "",
 				"only unix sockets come in pairs here; use AF_UNIX"),
 		}},
-		// An upper-layer protocol turns a TCP socket into one that socket would refuse (AF_SMC), or into kernel TLS.
-		{"setsockopt", []Case{
-			deny("tcp_ulp", unix.ENOPROTOOPT, "TCP_ULP",
-				"protocols on top of TCP run in the kernel (TLS, SMC); TLS libraries do the work themselves instead",
-				int32Arg(1, unix.SOL_TCP), int32Arg(2, unix.TCP_ULP)),
-			allow(""),
-		}},
+		{"setsockopt", optionCases()},
+	}
+}
+
+// optionCases: an upper-layer protocol turns a TCP socket into one that socket would refuse (AF_SMC), or into kernel TLS.
+func optionCases() []Case {
+	return []Case{
+		deny("tcp_ulp", unix.ENOPROTOOPT, "TCP_ULP",
+			"protocols on top of TCP run in the kernel (TLS, SMC); TLS libraries do the work themselves instead",
+			int32Arg(1, unix.SOL_TCP), int32Arg(2, unix.TCP_ULP)),
+		allow(""),
 	}
 }
