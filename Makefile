@@ -27,7 +27,7 @@ SOCKET_PKGS = $(shell go list ./integration/... | grep -v -e /integration/vm -e 
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build generate check lint test run-tests test-check test-unit test-root test-integration test-vm fuzz bench demo image run-ci clean
+.PHONY: help deps build generate check lint test run-tests test-check test-unit test-root test-integration test-vm soak fuzz bench demo image run-ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,8 +67,14 @@ test-unit: ## tests without root, with the race detector
 test-root: $(TEST_JAIL) ## each package against this machine's kernel (root)
 	@$(ROOT_ENV) $(SUM) run -name root -- -p 1 -timeout 15m $(AS_ROOT) $(ROOT_PKGS)
 
-test-integration: build $(TEST_JAIL) ## a real agent through its socket: programs, attacks, limits, workspaces (root)
+test-integration: build $(TEST_JAIL) build/node-tests.tar.gz ## a real agent through its socket: programs, attacks, limits, workspaces (root)
 	@$(ROOT_ENV) TOLBOOTH_BIN=$(CURDIR)/bin $(SUM) run -name integration -- -p 1 -parallel 4 -timeout 40m $(AS_ROOT) $(SOCKET_PKGS)
+
+soak: build ## 10,000 jobs, and what they leave behind: nothing (root)
+	@TOLBOOTH_SOAK_JOBS=10000 TOLBOOTH_BIN=$(CURDIR)/bin go test ./integration/real -run TestManyJobs -count 1 -v -timeout 60m $(AS_ROOT)
+
+build/node-tests.tar.gz: .ci/node-tests
+	@.ci/node-tests
 
 test-vm: ## root and socket tests on a stock Debian kernel in QEMU (KERNEL=6.1; no KVM needed)
 	@KERNEL=$(KERNEL) $(SUM) vm -name vm -- integration/vm/run.sh

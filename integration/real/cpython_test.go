@@ -1,0 +1,70 @@
+package real
+
+import (
+	_ "embed"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/integration/harness"
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
+)
+
+//go:embed regrtest.py
+var regrtest string
+
+const (
+	readOnly = `Read-only file system: '/usr/lib/python3\.11/`
+	byteCode = "writes or removes files beside the installed library: where uid 1000 is told ENOENT or EACCES outside, a read-only file system answers EROFS to every attempt"
+	onlyTCP  = "UDP-Lite is refused like every protocol but TCP and UDP: seldom used, and code of the kernel that a job need not reach"
+)
+
+// ofCPython are the tests that pass outside and not inside, on purpose.
+var ofCPython = []difference{
+	{"test.test_bdb.*.*", readOnly, byteCode},
+	{"test.test_doctest.TestDocTestFinder.test_empty_namespace_package", readOnly, byteCode},
+	{"test.test_import.*.*", readOnly, byteCode},
+	{"test.test_importlib.test_threaded_import.*.*", readOnly, byteCode},
+	{"test.test_pickle.*.test_unpickle_module_race", readOnly, byteCode},
+	{"test.test_runpy.RunModuleTestCase.*", readOnly, byteCode},
+	{"test.test_support.TestSupport.test_forget", readOnly, byteCode},
+	{"test.test_trace.TestCoverageCommandLineOutput.*", readOnly, byteCode},
+	{"test.test_socket.*UDPLITE*.*", `Operation not permitted|no attribute 'cli'`, onlyTCP},
+	{"test.test_spwd.TestSpwdNonRoot.test_getspnam_exception", `No such file or directory`, "expects an /etc/shadow that may not be read; a jail has none"},
+	{"test.test_resource.ResourceTest.test_fsize_ismax", `-1 != \d+`, "expects no limit of a file's size; a jail sets the disk limit, so that one call cannot reserve more"},
+}
+
+// TestCPython runs CPython's whole regression suite in one jail. Failed tests and skipped modules are compared with a run
+// outside; with TOLBOOTH_LONG=1 every skipped test is too, which runs the whole suite outside.
+func TestCPython(t *testing.T) {
+	hosttest.NotSlow(t, "the suite takes hours under emulation")
+	hosttest.File(t, "/usr/lib/python3.11/test/regrtest.py", "apt install libpython3.11-testsuite")
+	a := harness.Start(t, harness.Options{})
+	long := os.Getenv("TOLBOOTH_LONG") != ""
+	s := suite{
+		files: []api.File{{Path: "regrtest.py", Content: regrtest}},
+		command: func(tests []string) []string {
+			return append([]string{"/usr/bin/python3.11", "regrtest.py"}, modulesOf(tests)...)
+		},
+		parse:     tabbed,
+		atLeast:   30_000,
+		explained: ofCPython,
+	}
+	s.compare(t, a, func(name string, o outcome) bool { return long || o.status == "failed" || !strings.Contains(name, ".") })
+}
+
+// modulesOf names the modules of tests ("test.test_os.FileTests.test_read" or "test_os"), each once.
+func modulesOf(tests []string) []string {
+	var modules []string
+	for _, name := range tests {
+		if parts := strings.Split(name, "."); len(parts) > 1 {
+			name = parts[1]
+		}
+		if strings.HasPrefix(name, "test_") && !slices.Contains(modules, name) {
+			modules = append(modules, name)
+		}
+	}
+	return modules
+}
