@@ -51,6 +51,12 @@ func (c *Config) check() error {
 		return wrong("retain_jobs", "%d is less than 1", c.RetainJobs)
 	case c.Retain < time.Second:
 		return wrong("retain", "%s is less than 1s", c.Retain)
+	case c.Audit.Path != "" && !filepath.IsAbs(c.Audit.Path):
+		return wrong("audit.path", "%.128q is not an absolute path", c.Audit.Path)
+	case c.Audit.MaxSize < 1<<20:
+		return wrong("audit.max_size", "%s is less than 1Mi", c.Audit.MaxSize)
+	case c.Audit.Keep < 0 || c.Audit.Keep > 1000:
+		return wrong("audit.keep", "%d is not between 0 and 1000", c.Audit.Keep)
 	case strength(c.MinGrade) > strength(c.Backend):
 		return wrong("min_grade", "%q is more than backend %q gives, so no job could run", c.MinGrade, c.Backend)
 	case c.unknownExtra() != "":

@@ -49,10 +49,18 @@ type Config struct {
 	DrainTimeout time.Duration
 	Grace        time.Duration // between TERM and KILL of a cancelled job
 
+	Audit   AuditConfig
 	Network NetworkConfig
 	FS      FSConfig
 
 	set map[string]bool // keys that the operator set
+}
+
+// AuditConfig is where the record of each run goes.
+type AuditConfig struct {
+	Path    string       // file; empty: STATE/audit.log
+	MaxSize api.Quantity // at which a new file is started
+	Keep    int          // older files kept
 }
 
 // NetworkConfig is what this node permits jobs.
@@ -116,6 +124,7 @@ func DefaultConfig() Config {
 		},
 		MaxBody: 64 << 20, BodyMemory: 512 << 20,
 		Retain: time.Hour, RetainJobs: 1000, DrainTimeout: 30 * time.Second, Grace: 2 * time.Second,
+		Audit: AuditConfig{MaxSize: 64 << 20, Keep: 8},
 		Network: NetworkConfig{
 			Open: true, Forward: true, Pool4: netip.MustParsePrefix("198.19.0.0/16"), Pool6: netip.MustParsePrefix("fd74:6f6c:6c62::/64"),
 		},

@@ -36,6 +36,7 @@ var phrasePattern = regexp.MustCompile(`(?i)read-only file system|permission den
 // Bounds of what is read of a job's output. Beyond them an error goes unexplained, no more.
 const (
 	errorTail    = 64 << 10 // bytes of each stream, from its end
+	errorPlaces  = 256      // phrases in those, from the end
 	errorLine    = 1 << 10  // bytes looked at on each side of a phrase
 	errorContext = 2 << 10  // and of what comes before it
 )
@@ -45,7 +46,8 @@ const (
 func complaints(output []byte) []complaint {
 	tail := output[max(0, len(output)-errorTail):]
 	var found []complaint
-	for _, at := range phrasePattern.FindAllIndex(tail, -1) {
+	places := phrasePattern.FindAllIndex(tail, -1)
+	for _, at := range places[max(0, len(places)-errorPlaces):] {
 		context := tail[max(0, at[0]-errorContext):at[0]]
 		before := context[max(0, len(context)-errorLine):]
 		before = before[bytes.LastIndexByte(before, '\n')+1:]

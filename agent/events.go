@@ -182,10 +182,7 @@ func exitEvent(payload []byte) api.ExitEvent {
 		e.ExitCode = &x.Code
 	}
 	if x.Signal != 0 {
-		name := unix.SignalName(unix.Signal(x.Signal))
-		if name == "" {
-			name = fmt.Sprintf("SIG%d", x.Signal)
-		}
+		name := signalName(unix.Signal(x.Signal))
 		e.Signal = &name
 	}
 	return e

@@ -31,7 +31,7 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j, wait, err := s.submit(b)
+	j, wait, err := s.submit(b, peerOf(r.Context()))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // submit decodes and admits a request. It owns the body.
-func (s *Server) submit(b body) (*job, bool, error) {
+func (s *Server) submit(b body, from peer) (*job, bool, error) {
 	var req api.JobRequest
 	work, err := s.decodeJob(b.data, &req)
 	if err != nil {
@@ -58,6 +58,7 @@ func (s *Server) submit(b body) (*job, bool, error) {
 		b.Release()
 		return nil, false, err
 	}
+	work.Peer = from
 	j, err := s.jobs.Submit(&req, hash, work, b.Release)
 	return j, req.Wait == nil || *req.Wait, err
 }

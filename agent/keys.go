@@ -50,6 +50,10 @@ func keys() []key {
 		{name: "drain_timeout", usage: "how long running jobs may go on after SIGTERM", into: func(c *Config) any { return &c.DrainTimeout }},
 		{name: "grace", usage: "time between TERM and KILL of a cancelled job", into: func(c *Config) any { return &c.Grace }},
 
+		{name: "audit.path", usage: "file that one line about each run is appended to (default: STATE/audit.log)", into: func(c *Config) any { return &c.Audit.Path }},
+		{name: "audit.max_size", usage: "size at which a new audit file is started", into: func(c *Config) any { return &c.Audit.MaxSize }},
+		{name: "audit.keep", usage: "how many older audit files are kept", into: func(c *Config) any { return &c.Audit.Keep }},
+
 		{name: "network.open", usage: "whether jobs may have a network at all: true or false", into: func(c *Config) any { return &c.Network.Open }},
 		{name: "network.forward", usage: "turn IP forwarding on when it is off: true or false", into: func(c *Config) any { return &c.Network.Forward }},
 		{name: "network.pool4", usage: "IPv4 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool4 }},

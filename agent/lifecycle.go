@@ -83,6 +83,11 @@ func (m *manager) finish(j *job, result api.Result) {
 		State: api.StateFinished, Outcome: result.Outcome, Detail: result.Detail,
 		ExitCode: result.ExitCode, Signal: result.Signal, Limit: result.Limit,
 	})
+	if line, err := auditOf(m.cfg.NodeName, j, final); err != nil {
+		m.auditLost(j.id, err)
+	} else {
+		m.audit.Append(j.id, line)
+	}
 	j.closeFiles()
 	m.log.Info("job finished", keyJob, j.id, keyMode, string(j.meta.Mode), "outcome", string(result.Outcome))
 	m.metrics.finished(result)

@@ -90,11 +90,16 @@ func (c *Config) defaultLimits() (api.Limits, error) {
 	if err != nil {
 		return api.Limits{}, fmt.Errorf("resolve the default limits: %w", err)
 	}
+	return l.wire(), nil
+}
+
+// wire are the limits as a request would write them.
+func (l limits) wire() api.Limits {
 	return api.Limits{
 		Wall: api.Duration(l.Wall.Value), CPU: api.Duration(l.CPU.Value), CPUs: l.CPUs.Value,
 		Memory: api.Quantity(l.Memory.Value), Pids: l.Pids.Value, Disk: api.Quantity(l.Disk.Value), Inodes: l.Inodes.Value,
 		Shm: api.Quantity(l.Shm.Value), Output: api.Quantity(l.Output.Value), OpenFiles: l.OpenFiles.Value,
-	}, nil
+	}
 }
 
 // maxLimits are the node's caps.

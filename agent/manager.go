@@ -34,6 +34,7 @@ type manager struct {
 	fault   func(step string, err error)
 	dir     string
 	blanks  *blanks
+	audit   *auditLog
 
 	base    context.Context // of every job; cancelled when they must end
 	stopAll context.CancelCauseFunc
@@ -66,7 +67,24 @@ func newManager(cfg *Config, r runner, m *metrics, fault func(string, error), lo
 	if mgr.blanks, err = newBlanks(filepath.Join(cfg.State, "blank")); err != nil {
 		return nil, fmt.Errorf("make the directory of blank files: %w", err)
 	}
-	return mgr, mgr.load()
+	path := cfg.Audit.Path
+	if path == "" {
+		path = filepath.Join(cfg.State, "audit.log")
+	}
+	if mgr.audit, err = openAudit(path, int64(cfg.Audit.MaxSize), cfg.Audit.Keep, mgr.auditLost); err != nil {
+		return nil, err
+	}
+	if err := mgr.load(); err != nil {
+		return nil, errors.Join(err, mgr.audit.Close())
+	}
+	return mgr, nil
+}
+
+// auditLost tells of a run that is missing from the audit log. Its job has ended as it would have.
+func (m *manager) auditLost(id string, err error) {
+	m.log.Error("a run is missing from the audit log", keyJob, id, keyErr, err)
+	m.metrics.auditLost()
+	m.fault("audit", err)
 }
 
 // Submit admits a job, or returns the one that the same request made before. release gives back the memory that the

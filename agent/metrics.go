@@ -19,6 +19,7 @@ type metrics struct {
 	denials  *prometheus.CounterVec
 	problems *prometheus.CounterVec
 	dropped  prometheus.Counter
+	unaudit  prometheus.Counter
 }
 
 func outcomes() []api.Outcome {
@@ -44,6 +45,7 @@ func newMetrics(version string, reported func() report, capacity func() api.Capa
 		denials:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tolbooth_denials_total", Help: "Refused attempts of jobs, by layer."}, []string{"layer"}),
 		problems: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tolbooth_http_problems_total", Help: "Requests answered with a problem, by class."}, []string{"class"}),
 		dropped:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tolbooth_events_dropped_total", Help: "Events of jobs that could not be recorded."}),
+		unaudit:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tolbooth_audit_lost_total", Help: "Runs that could not be written to the audit log."}),
 	}
 	for _, o := range outcomes() {
 		m.jobs.WithLabelValues(string(o))
@@ -57,7 +59,7 @@ func newMetrics(version string, reported func() report, capacity func() api.Capa
 	for _, c := range api.Classes() {
 		m.problems.WithLabelValues(c.Class)
 	}
-	reg.MustRegister(m.jobs, m.steps, m.denials, m.problems, m.dropped,
+	reg.MustRegister(m.jobs, m.steps, m.denials, m.problems, m.dropped, m.unaudit,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
@@ -102,5 +104,7 @@ func (m *metrics) finished(r api.Result) {
 }
 
 func (m *metrics) problem(class string) { m.problems.WithLabelValues(class).Inc() }
+
+func (m *metrics) auditLost() { m.unaudit.Inc() }
 
 func (m *metrics) eventDropped() { m.dropped.Inc() }

@@ -72,7 +72,7 @@ func (r *outcome) exited(w *work, e jail.Exit) {
 		r.ExitCode = &e.Code
 	case jail.CauseSignal:
 		r.Outcome = api.OutcomeSignal
-		name := unix.SignalName(unix.Signal(e.Signal))
+		name := signalName(unix.Signal(e.Signal))
 		r.Signal = &name
 	case jail.CauseWall:
 		r.limited(api.OutcomeWallLimit, "wall", l.Wall.Value.String(), l.Wall.SetBy)

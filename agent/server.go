@@ -175,5 +175,5 @@ func (s *Server) stop() error {
 		s.log.Warn("clients that did not take their answers in time are cut off")
 		err = s.http.Close()
 	}
-	return errors.Join(err, s.closeListeners())
+	return errors.Join(err, s.closeListeners(), s.jobs.audit.Close())
 }

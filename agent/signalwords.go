@@ -27,11 +27,10 @@ var signalWords = map[unix.Signal]struct{ what, why string }{
 
 // signalled explains the signal that ended the command.
 func (f fileFacts) signalled(sig unix.Signal) api.Denial {
-	name := unix.SignalName(sig)
 	d := api.Denial{Layer: "signal", Rule: signalRule(sig), Count: 1, Fix: noFix, Evidence: fromKernel, AtMS: f.atMS}
 	words, known := signalWords[sig]
 	if !known {
-		words.what = "go on after " + name
+		words.what = "go on after " + signalName(sig)
 		words.why = "a process of the job, or a caller of the API, sent it; tolbooth sends signals only to jobs that it cancels or that reached a limit, and says so"
 	}
 	d.What, d.Why = words.what, words.why
@@ -47,11 +46,15 @@ func (f fileFacts) signalled(sig unix.Signal) api.Denial {
 }
 
 func signalRule(sig unix.Signal) string {
-	name := unix.SignalName(sig)
-	if name == "" {
-		return fmt.Sprintf("signal.%d", int(sig))
+	return "signal." + strings.ToLower(signalName(sig))
+}
+
+// signalName is the signal's name; the real-time ones have none.
+func signalName(sig unix.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
 	}
-	return "signal." + strings.ToLower(name)
+	return fmt.Sprintf("SIG%d", int(sig))
 }
 
 // shellReport is a shell's line about a child that a signal ended: "bash: line 3:    42 Segmentation fault".

@@ -17,6 +17,7 @@ import (
 type work struct {
 	ID        string
 	Admitted  time.Time
+	Peer      peer // who sent the request
 	Mode      jail.Mode
 	Policy    policy.Policy
 	Command   []string
