@@ -14,7 +14,9 @@ var attacksE = []attack{
 	{id: "E4", file: "e04_output.py", alone: true, outcome: api.OutcomeOutputLimit, limit: "output", within: 10 * time.Second},
 	{id: "E7", file: "e07_daemon.py", held: 1, within: 3 * time.Second},
 	{id: "E8", file: "e08_stopped.py", held: 1, outcome: api.OutcomeWallLimit, limit: "wall", limits: api.Limits{Wall: api.Duration(2 * harness.Slow)}, within: 6 * time.Second},
+	{id: "E8", file: "e08_blocked.py", held: 1, outcome: api.OutcomeWallLimit, limit: "wall", limits: api.Limits{Wall: api.Duration(3 * harness.Slow)}, within: 7 * time.Second},
 	{id: "E9", file: "e09_zombies.py", alone: true, held: 1},
+	{id: "E9", file: "e09_many.py", alone: true, held: 1, limits: api.Limits{Pids: 128}},
 	{id: "E16", file: "e16_deleted.py", alone: true, outcome: api.OutcomeDiskLimit, limit: "disk", limits: api.Limits{Disk: 40 << 20}, within: 10 * time.Second},
 	{id: "E16", file: "e16_moved.py", alone: true, outcome: api.OutcomeDiskLimit, limit: "disk", limits: api.Limits{Disk: 40 << 20}, within: 30 * time.Second},
 }

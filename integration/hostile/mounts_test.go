@@ -3,6 +3,7 @@ package hostile
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,17 +29,19 @@ for d in ("/tmp", "/run", "/dev/shm", "/workspace", "/var/tmp"):
 os.write(1, b"")
 `
 	inEveryMode(t, nil, func(t *testing.T, o *oracle, m mode) {
-		host := []string{"/proc/self/mountinfo", "/proc/1/mountinfo", fmt.Sprintf("/proc/%d/mountinfo", o.agent.PID)}
+		host := []string{"self", "1", strconv.Itoa(o.agent.PID)}
 		before := make([]string, len(host))
 		for i, p := range host {
-			before[i] = readFile(t, p)
+			if before[i] = harness.Mounts(p); before[i] == "" {
+				t.Fatalf("the mounts of %s cannot be read", p)
+			}
 		}
 		req := m.in(python(own+"import time; print('ready', flush=True); time.sleep(7191)", api.Limits{}))
 		req.Env = map[string]string{"WHO": "first"}
 		first := begin(t, o.agent, req)
 		for i, p := range host {
-			if now := readFile(t, p); now != before[i] {
-				t.Errorf("%s changed while a job runs:\n%s\n%s", p, before[i], now)
+			if now := harness.Mounts(p); now != before[i] {
+				t.Errorf("the mounts of %s changed while a job runs:\n%s\n%s", p, before[i], now)
 			}
 		}
 		req = m.in(python(own, api.Limits{}))
@@ -57,8 +60,8 @@ os.write(1, b"")
 			}
 		}
 		for i, p := range host {
-			if now := readFile(t, p); now != before[i] {
-				t.Errorf("%s changed by two jobs:\n%s\n%s", p, before[i], now)
+			if now := harness.Mounts(p); now != before[i] {
+				t.Errorf("the mounts of %s changed by two jobs:\n%s\n%s", p, before[i], now)
 			}
 		}
 	})
