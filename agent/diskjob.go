@@ -46,11 +46,19 @@ func (j *watched) consider(use cowfs.Space, now time.Time) time.Duration {
 		j.stop()
 		return pollMost
 	case j.breaks != nil || now.Before(j.at.Add(lookShare*j.cost)):
-	case left.Bytes < room.Bytes/2 || left.Inodes < room.Inodes/2 || now.After(j.at.Add(j.watch.every)):
+	case left.Bytes < room.Bytes/2 || left.Inodes < room.Inodes/2 || now.After(j.at.Add(j.every())):
 		j.ask()
 	}
 	seconds := min(float64(left.Bytes)/bytesPerSecond, float64(left.Inodes)/inodesPerSecond) / j.speed
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// every is the longest time between two looks; a failed one is tried again sooner. Guarded by mu.
+func (j *watched) every() time.Duration {
+	if j.blind > 0 {
+		return lookBlindly
+	}
+	return j.watch.every
 }
 
 // stop stops the job here and now, and has it judged. Who is inside a system call goes on until that returns. Guarded by mu.

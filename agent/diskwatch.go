@@ -51,16 +51,17 @@ const (
 	blindLooks = 4
 )
 
-func newDiskWatch(fs *cowfs.Manager, f *faults) (*diskWatch, error) {
+// newDiskWatch watches a file system by what is in use on it; prompt: that counts a write when it is made.
+func newDiskWatch(inUse func() (cowfs.Space, error), prompt bool, f *faults) (*diskWatch, error) {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	every := lookBlindly
-	if fs.Support().Prompt {
+	if prompt {
 		every = lookAtLeast
 	}
-	return &diskWatch{inUse: fs.InUse, every: every, faults: f, wake: wake}, nil
+	return &diskWatch{inUse: inUse, every: every, faults: f, wake: wake}, nil
 }
 
 // Close ends the watch. No job may be held.

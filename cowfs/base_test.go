@@ -116,6 +116,29 @@ func TestTheBaseIsOneFileSystem(t *testing.T) {
 	}
 }
 
+// TestTheBaseStacks: a container's /usr lies on an overlay already, and one more is as many as the kernel stacks.
+func TestTheBaseStacks(t *testing.T) {
+	_, m := nodeWithFile(t)
+	dir, err := os.Open(m.node.path("usr"))
+	must(t, err)
+	defer dir.Close()
+	for depth := 1; depth <= 3; depth++ {
+		mnt, err := mountBase(dir, m.empty)
+		if depth == 3 {
+			if !errors.Is(err, unix.EINVAL) {
+				t.Errorf("three overlays on each other: %v, want EINVAL", err)
+			}
+			break
+		}
+		must(t, err)
+		defer mnt.Close()
+		if data, err := os.ReadFile(fdPath(mnt) + "/share/f"); err != nil || string(data) != "node" {
+			t.Errorf("depth %d: %q %v", depth, data, err)
+		}
+		dir = mnt
+	}
+}
+
 // TestWithoutAStackableBaseTheCloneIsUsed: jobs run all the same.
 func TestWithoutAStackableBaseTheCloneIsUsed(t *testing.T) {
 	_, m := nodeWithFile(t)

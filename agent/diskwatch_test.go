@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/cowfs"
+)
+
+// disk plays the file system, one job's tree on it and the job's control group.
+type disk struct {
+	mu     sync.Mutex
+	used   int64 // by the job
+	others int64
+	blind  error // of each look
+	steps  []string
+}
+
+func (d *disk) space() (cowfs.Space, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return cowfs.Space{Bytes: d.used + d.others}, nil
+}
+
+type diskTree struct {
+	fakeTree
+	*disk
+}
+
+type diskGroup struct {
+	fakeGroup
+	*disk
+}
+
+func (d diskTree) DiskUsage(context.Context) (int64, int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.steps = append(d.steps, "look")
+	return d.used, 1, d.blind
+}
+
+func (d diskGroup) Hold() error { return d.note("hold") }
+func (d diskGroup) Thaw() error { return d.note("thaw") }
+
+func (d *disk) note(step string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.steps = append(d.steps, step)
+	return nil
+}
+
+func (d *disk) change(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+func (d *disk) did(step string) func() bool {
+	return func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return slices.Contains(d.steps, step)
+	}
+}
+
+// start watches the disk with a limit of 1000 bytes and returns how often over was called.
+func (d *disk) start(t *testing.T) (over func() bool) {
+	t.Helper()
+	w, err := newDiskWatch(d.space, true, &faults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	called := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w.hold(ctx, limits{Disk: limit[int64]{1000, ""}, Inodes: limit[int64]{1000, ""}},
+			diskTree{disk: d}, diskGroup{disk: d}, func() { close(called) })
+	})
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "a first look", d.did("look"))
+	return func() bool {
+		select {
+		case <-called:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// TestDiskWatchJudges: what others write has a job looked at, stopped when it may be the writer, and let go again; what the
+// job itself holds ends it, and it is not let go.
+func TestDiskWatchJudges(t *testing.T) {
+	d := &disk{}
+	over := d.start(t)
+	d.change(func() { d.others += 5000 })
+	eventually(t, "thaw", d.did("thaw"))
+	if over() {
+		t.Fatal("the job was ended for what others wrote")
+	}
+	d.change(func() {
+		if !slices.Equal(d.steps[len(d.steps)-3:], []string{"hold", "look", "thaw"}) {
+			t.Errorf("steps %v", d.steps)
+		}
+		d.steps = nil
+		d.used += 1001
+	})
+	eventually(t, "end", over)
+	d.change(func() {
+		if !slices.Equal(d.steps, []string{"hold", "look"}) {
+			t.Errorf("steps %v", d.steps)
+		}
+	})
+}
+
+// TestDiskWatchKeepsTheLimit: a job may hold what its limit says.
+func TestDiskWatchKeepsTheLimit(t *testing.T) {
+	d := &disk{}
+	over := d.start(t)
+	for range 20 {
+		d.change(func() { d.used += 50 })
+		time.Sleep(2 * time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if over() {
+		t.Errorf("ended with %d of 1000", d.used)
+	}
+}
+
+// TestDiskWatchSeesThroughSwaps: what a job takes while others free as much is found by the look that every job gets.
+func TestDiskWatchSeesThroughSwaps(t *testing.T) {
+	d := &disk{others: 5000}
+	over := d.start(t)
+	d.change(func() { d.used, d.others = 2000, 3000 })
+	eventually(t, "end", over)
+}
+
+// TestDiskWatchEndsWhoCannotBeMeasured: a job that moves its directories about so that no look succeeds is over its limit.
+func TestDiskWatchEndsWhoCannotBeMeasured(t *testing.T) {
+	d := &disk{blind: errors.New("moved")}
+	over := d.start(t)
+	eventually(t, "end", over)
+}
