@@ -161,6 +161,46 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// TestConditionsAreWorded: where arguments decide, the words name them, whatever the policy.
+func TestConditionsAreWorded(t *testing.T) {
+	changes := []policy.Change{{}}
+	for _, x := range policy.Extras() {
+		changes = append(changes, policy.Change{Extras: []string{x.Name}})
+	}
+	worded := 0
+	for _, c := range changes {
+		p, err := policy.For("amd64", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for call := range p.Calls() {
+			if len(call.Cases) == 1 {
+				continue
+			}
+			samples := [][6]uint64{args(1<<31-1, 1<<31-1, 1<<31-1), {}}
+			for _, k := range call.Cases {
+				var a [6]uint64
+				for _, m := range k.When {
+					a[m.Arg] = m.In[len(m.In)-1]
+				}
+				samples = append(samples, a)
+			}
+			for _, a := range samples {
+				if v := p.Evaluate(p.AuditArch(), call.NR, a); v.Action != policy.Trace {
+					continue
+				}
+				got := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: int(call.NR), Args: a, Errno: 1}, nil)
+				if worded++; strings.Contains(got.What, "...") || strings.HasSuffix(got.What, "()") {
+					t.Errorf("%+v: %s%#x is worded %q", c, call.Name, a, got.What)
+				}
+			}
+		}
+	}
+	if worded < 50 {
+		t.Errorf("only %d refusals were tried", worded)
+	}
+}
+
 // TestFix: an extra that would allow the call is the fix where the node offers it, and is named where it does not.
 func TestFix(t *testing.T) {
 	for _, c := range []struct {
