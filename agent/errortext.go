@@ -36,8 +36,8 @@ var phrasePattern = regexp.MustCompile(`(?i)read-only file system|permission den
 // Bounds of what is read of a job's output. Beyond them an error goes unexplained, no more.
 const (
 	errorTail    = 64 << 10 // bytes of each stream, from its end
-	errorPlaces  = 256      // phrases in those, from the end
-	errorLine    = 1 << 10  // bytes looked at on each side of a phrase
+	errorPlaces  = 128      // phrases in those, from the end
+	errorLine    = 512      // bytes looked at on each side of a phrase
 	errorContext = 2 << 10  // and of what comes before it
 )
 

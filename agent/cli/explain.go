@@ -19,8 +19,11 @@ func (t *tool) explainEnd(job *api.Job) {
 	if text := endText(r); text != "" {
 		fmt.Fprintln(t.Stderr, "tolbooth:", text)
 	}
-	limits, refused := splitDenials(r)
-	for _, d := range limits {
+	ends, refused := splitDenials(r)
+	for _, d := range ends {
+		if d.Layer == "signal" { // the first line has named a limit with its value
+			fmt.Fprintf(t.Stderr, "  %s\n  why: %s\n", clean(d.What), clean(d.Why))
+		}
 		fmt.Fprintf(t.Stderr, "  fix: %s\n", fixText(d.Fix))
 	}
 	if r.Truncated {
@@ -37,16 +40,17 @@ func (t *tool) explainEnd(job *api.Job) {
 	}
 }
 
-// splitDenials sets the limit that ended the job apart: the first line about the end names it already.
-func splitDenials(r *api.Result) (limit, rest []api.Denial) {
+// splitDenials sets apart what ended the job, a limit or a signal: the first line about the end names it already.
+func splitDenials(r *api.Result) (ends, rest []api.Denial) {
 	for _, d := range r.Denials {
-		if r.Limit != nil && d.Layer == "limit" && d.Rule == "limit."+r.Limit.Name {
-			limit = append(limit, d)
+		limit := r.Limit != nil && d.Layer == "limit" && d.Rule == "limit."+r.Limit.Name
+		if limit || r.Outcome == api.OutcomeSignal && d.Layer == "signal" {
+			ends = append(ends, d)
 		} else {
 			rest = append(rest, d)
 		}
 	}
-	return limit, rest
+	return ends, rest
 }
 
 // endText says in words how a job ended, as far as its exit code does not, and what else went wrong with it: a flush
@@ -73,23 +77,49 @@ func endText(r *api.Result) string {
 	return text
 }
 
-// writeDenials lists up to limit refusals, each with its rule, its reason and what would allow it.
+// writeDenials lists up to limit refusals, each with its rule, its reason and what would allow it. Neighbours that agree in
+// all of that share one explanation.
 func writeDenials(w io.Writer, denials []api.Denial, limit int) {
 	if len(denials) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "tolbooth: refused: %s\n", plural(len(denials), "attempt"))
-	for _, d := range denials[:min(len(denials), limit)] {
-		effect := clean(d.Errno)
-		if effect == "" {
-			effect = "dropped" // a packet: no call was there to fail
+	listed := denials[:min(len(denials), limit)]
+	for i, d := range listed {
+		fmt.Fprintf(w, "  %s%s: %s rule %s%s\n", clean(d.What), by(d), effect(d), clean(d.Rule), source(d))
+		if i+1 < len(listed) && sameWords(d, listed[i+1]) {
+			continue
 		}
-		fmt.Fprintf(w, "  %s%s: %s by rule %s\n", clean(d.What), by(d), effect, clean(d.Rule))
 		if d.Why != "" {
 			fmt.Fprintf(w, "    why: %s\n", clean(d.Why))
 		}
 		fmt.Fprintf(w, "    fix: %s\n", fixText(d.Fix))
 	}
+}
+
+// effect is what the program met.
+func effect(d api.Denial) string {
+	switch {
+	case d.Layer == "signal":
+		return "killed," // no call was there to fail
+	case d.Errno == "" && d.Layer == "network":
+		return "dropped by" // a packet
+	case d.Errno == "":
+		return "by"
+	}
+	return clean(d.Errno) + " by"
+}
+
+// source marks what only the program's own message says.
+func source(d api.Denial) string {
+	if d.Evidence == "output" {
+		return " (by the program's own message)"
+	}
+	return ""
+}
+
+func sameWords(a, b api.Denial) bool {
+	return a.Rule == b.Rule && a.Why == b.Why && string(a.Fix) == string(b.Fix)
 }
 
 func by(d api.Denial) string {
