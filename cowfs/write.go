@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -68,6 +69,10 @@ func (t *Tree) writeInto(dir *os.File, name string, data []byte, mode os.FileMod
 		return err
 	}
 	tmp := ".tolbooth-" + rand.Text()
+	// A process that is being started has a copy of every descriptor until its execve. With a copy of this one the file would
+	// still be open for writing when the job executes it (ETXTBSY), so nothing is started meanwhile.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	fd, err := unix.Openat(int(dir.Fd()), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("openat (O_EXCL): %w", err)
