@@ -9,6 +9,6 @@
 // and no kernel feature; the programs need seccomp filters with SECCOMP_RET_TRACE (Linux 4.8 for their order before
 // ptrace).
 //
-// The agent calls it, once per distinct policy. Programs are plain bytes; a Cache may be used by any number of goroutines
+// The agent calls it for each job; a Cache keeps the programs of the policies that were asked for last. Programs are plain bytes; a Cache may be used by any number of goroutines
 // and needs no closing.
 package filter

@@ -9,7 +9,10 @@
 // It never looks at memory a program can change: a decision rests on the call's number, its ABI and its register
 // arguments. It never touches the kernel: it runs unprivileged, on any kernel and for any architecture.
 //
-// Callers are jail/filter, jail/explain and the agent. A Policy is a value that nothing changes after Default made it; it
+// A Change asks for less or more of it: extras by name, which the agent grants where the operator permits them, and denials,
+// which outrank them. Where an extra makes a call the warden's to carry out, the action is Broker.
+//
+// Callers are jail/filter, jail/explain and the agent. A Policy is a value that nothing changes after For made it; it
 // needs no closing and may be used by any number of goroutines.
 //
 // Refusals come in two strengths. Trace stops the program so that the warden can record the refusal; it is the rule.
