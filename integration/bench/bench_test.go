@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -29,37 +28,60 @@ func runTrue(a *harness.Agent) error {
 	return nil
 }
 
-// BenchmarkInside is what a jail costs a running program: three programs outside, then in a syd jail.
+// engines are the ways in which refused calls are explained, each measured beside the other.
+var engines = []string{"notify", "ptrace"}
+
+// BenchmarkInside is what a jail costs a running program: each program plain on the same overlay, then in a syd jail with
+// each engine.
 func BenchmarkInside(b *testing.B) {
-	a := harness.Start(b, harness.Options{})
-	t := table{{"inside the jail, median", "plain", "tolbooth", "ratio"}}
+	outside := newPlain(b)
+	heading := []string{"inside the jail, median", "plain"}
+	agents := map[string]*harness.Agent{}
+	for _, e := range engines {
+		agents[e] = harness.Start(b, harness.Options{Args: []string{"--explainer", e}})
+		heading = append(heading, e, "ratio")
+	}
+	t := table{heading}
 	for _, w := range workloads(b) {
 		b.Run(w.name, func(b *testing.B) {
-			var plain, jailed []time.Duration
+			var plain []time.Duration
+			jailed := map[string][]time.Duration{}
 			for b.Loop() {
-				plain = append(plain, timed(b, func() error { return exec.Command(w.argv[0], w.argv[1:]...).Run() }))
-				jailed = append(jailed, inJail(b, a, w))
+				plain = append(plain, outside.run(b, w))
+				for _, e := range engines {
+					jailed[e] = append(jailed[e], inJail(b, agents[e], w))
+				}
 			}
-			p, j := percentile(plain, 50), percentile(jailed, 50)
+			p := percentile(plain, 50)
 			b.ReportMetric(ms(p), "plain-p50-ms")
-			b.ReportMetric(ms(j), "jail-p50-ms")
-			b.ReportMetric(float64(j)/float64(p), "ratio")
+			row := []string{w.what, w.figure(p)}
+			for _, e := range engines {
+				j := percentile(jailed[e], 50)
+				ratio := float64(j) / float64(p)
+				b.ReportMetric(ms(j), e+"-p50-ms")
+				b.ReportMetric(ratio, e+"-ratio")
+				row = append(row, w.figure(j), fmt.Sprintf("%.2f", ratio))
+			}
 			b.ReportMetric(0, "ns/op")
-			t = append(t, []string{w.what, inMS(p), inMS(j), fmt.Sprintf("%.2f", float64(j)/float64(p))})
+			t = append(t, row)
 		})
 	}
 	t.write(b)
 }
 
+// figure is a time as the table shows it: of the whole, or of one refused call.
+func (w workload) figure(d time.Duration) string {
+	if w.calls == 0 {
+		return inMS(d)
+	}
+	return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1000/float64(w.calls))
+}
+
 // inJail is the run time of a workload as the warden saw it: from execve to the end.
 func inJail(b *testing.B, a *harness.Agent, w workload) time.Duration {
 	b.Helper()
-	req := api.JobRequest{Command: w.argv, Limits: w.limits}
-	if w.program != "" {
-		req.Command = []string{"./program"}
-		req.Files = []api.File{{Path: "program", Content: w.program, Encoding: "base64", Mode: "0755"}}
-	}
-	res := a.Run(req)
+	room := api.Limits{Wall: api.Duration(2 * time.Minute), CPU: api.Duration(2 * time.Minute), CPUs: 2}
+	res := a.Run(api.JobRequest{Command: w.argv, Files: w.files, Limits: room})
 	if res.Outcome != api.OutcomeOK {
 		b.Fatalf("%s: %s %s\n%s", w.name, res.Outcome, res.Detail, res.Stderr)
 	}
