@@ -123,7 +123,7 @@ int main(void)
 	/* Signals with a handler that asks for a restart: the answer is the policy's, and no call is made again to the end of
 	 * time. */
 	struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
-	struct itimerval fast = {{0, 150}, {0, 150}}, none = {{0, 0}, {0, 0}};
+	struct itimerval fast = {{0, 1000}, {0, 1000}}, none = {{0, 0}, {0, 0}};
 	sigaction(SIGALRM, &sa, 0);
 	setitimer(ITIMER_REAL, &fast, 0);
 	for (int i = 0; i < 1500; i++)
