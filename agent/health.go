@@ -68,7 +68,7 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 	}
 	n := api.Node{
 		Version: s.cfg.Version, Node: s.cfg.NodeName, Kernel: rep.Kernel, Arch: rep.Arch,
-		Backend: string(s.cfg.Backend), MinGrade: string(s.cfg.MinimumGrade()), Modes: map[string]api.JailMode{},
+		Backend: string(s.cfg.Backend), MinGrade: string(s.cfg.MinimumGrade()), Explainer: string(rep.Engine), Modes: map[string]api.JailMode{},
 		Cgroup: rep.Cgroup, Bases: map[string]api.Base{"host": {Languages: s.rules.languages.wire()}},
 		Limits:    api.NodeLimits{Defaults: defaults, Max: s.cfg.Max},
 		Network:   s.nodeNetwork(),

@@ -120,12 +120,13 @@ func (r *outcome) overfilled(bytes, inodes int64) {
 	r.ExitCode, r.Signal = nil, nil
 }
 
-// used reads what the job used from where the kernel counted it.
-func (r *outcome) used(p *place, t tree, link plug) {
+// used reads what the job used from where the kernel counted it. The warden, outside the job's cgroup, tells its own share.
+func (r *outcome) used(e jail.Exit, p *place, t tree, link plug) {
 	if u, err := p.group.Usage(); err != nil {
 		r.problem(fmt.Errorf("read the cgroup's usage: %w", err))
 	} else {
 		r.kernel = u
+		u.CPU += time.Duration(e.WardenUS) * time.Microsecond
 		r.Usage.CPUMS, r.Usage.MemoryPeakBytes, r.Usage.PidsPeak = u.CPU.Milliseconds(), u.MemoryPeakBytes, u.PidsPeak
 	}
 	if bytes, inodes, err := t.DiskUsage(context.Background()); err != nil {

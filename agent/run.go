@@ -79,7 +79,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 
 	r.exited(w, exit)
 	printed := r.printed(w)
-	r.used(place, tree, plug)
+	r.used(exit, place, tree, plug)
 	r.because(ctx)
 	r.unscratch(w, tree)
 	r.collectOutputs(w, tree)

@@ -57,6 +57,7 @@ type Node struct {
 	Arch      string              `json:"arch"`
 	Backend   string              `json:"backend"`   // the jail mode of a request that names none
 	MinGrade  string              `json:"min_grade"` // no job runs with less
+	Explainer string              `json:"explainer"` // what hears of refused calls in syd: notify or ptrace; empty: syd does not run here
 	Modes     map[string]JailMode `json:"modes"`
 	Cgroup    Cgroup              `json:"cgroup"`
 	Bases     map[string]Base     `json:"bases"`
