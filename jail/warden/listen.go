@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +34,12 @@ func (r *run) takeListener() *wire.Failed {
 // Callers wait meanwhile: a job that has many calls refused slows down itself.
 func (r *run) listen(l notify.Listener) {
 	defer l.Close()
+	if r.start.RawSocket {
+		if err := r.enterNetwork(); err != nil {
+			r.post(fault{"listener", err})
+			return
+		}
+	}
 	for {
 		call, err := l.Receive()
 		if err == nil {
@@ -46,6 +54,21 @@ func (r *run) listen(l notify.Listener) {
 			return
 		}
 	}
+}
+
+// enterNetwork takes this goroutine's thread into the jail's network namespace, for good. Only the main thread joined it: the runtime's
+// others were there before, or are copies of one that was, and a socket made on one of them would be the node's.
+func (r *run) enterNetwork() error {
+	runtime.LockOSThread()
+	fd, err := unix.Open("/proc/"+strconv.Itoa(r.pid)+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open the jail's network namespace: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("setns(CLONE_NEWNET): %w", err)
+	}
+	return nil
 }
 
 // answer records a refused call and only then answers it, so that the record is there when the caller acts on it.
@@ -63,7 +86,7 @@ func (r *run) answer(l notify.Listener, call notify.Call) error {
 	return l.Refuse(call, errno)
 }
 
-// broker makes a raw IP socket and hands it over. The socket belongs to the jail's network namespace, which this process has
+// broker makes a raw IP socket and hands it over. The socket belongs to the jail's network namespace, which this thread has
 // joined, and to the program's user. Nothing that is asked of it later is judged by who made it, with one exception: the
 // owner of a raw IGMP socket may set up multicast routing, so that protocol stays refused.
 func (r *run) broker(l notify.Listener, call notify.Call) error {
