@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +34,7 @@ func (r *run) takeListener() *wire.Failed {
 func (r *run) listen(l notify.Listener) {
 	defer l.Close()
 	if r.start.RawSocket {
-		if err := r.enterNetwork(); err != nil {
+		if err := enterNetwork(); err != nil {
 			r.post(fault{"listener", err})
 			return
 		}
@@ -56,11 +55,12 @@ func (r *run) listen(l notify.Listener) {
 	}
 }
 
-// enterNetwork takes this goroutine's thread into the jail's network namespace, for good. Only the main thread joined it: the runtime's
-// others were there before, or are copies of one that was, and a socket made on one of them would be the node's.
-func (r *run) enterNetwork() error {
+// enterNetwork takes this goroutine's thread into the jail's network namespace, for good. Only the main thread, which /proc/self
+// is about, joined it: the runtime's others were there before, or are copies of one that was, and a socket made on one of them
+// would be the node's.
+func enterNetwork() error {
 	runtime.LockOSThread()
-	fd, err := unix.Open("/proc/"+strconv.Itoa(r.pid)+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/proc/self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open the jail's network namespace: %w", err)
 	}
