@@ -99,8 +99,7 @@ func TestRawPacketsAreJudged(t *testing.T) {
 	}
 	defer socket.Close()
 	req := program(forge + `
-send("10.88.0.2", "10.88.0.1", "another source")
-send("127.0.0.1", "10.88.0.1", "local source")
+send("203.0.113.9", "10.88.0.1", "another source")
 send("0.0.0.0", "10.88.0.2", "another destination")
 send("0.0.0.0", "10.88.0.1", "own")`)
 	req.Policy.Extras = []string{"raw_socket"}
