@@ -61,7 +61,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		"no return":               {[]Instruction{{Op: OpLoadWord}}, "past the last"},
 		"a jump out":              {[]Instruction{{Op: OpJump, K: 1}, answer}, "past the last"},
-		"the longest jump":        {[]Instruction{{Op: OpJump, K: ^uint32(0)}, answer}, "past the last"},
+		"the longest jump":        {[]Instruction{{Op: OpLoadWord}, {Op: OpJump, K: ^uint32(0)}, answer}, "past the last"},
 		"a test that jumps out":   {[]Instruction{{Op: OpAtLeast, K: 0, JT: 255}, answer}, "past the last"},
 		"the instruction pointer": {[]Instruction{{Op: OpLoadWord, K: 8}, answer}, "load from offset 8"},
 		"its upper half":          {[]Instruction{{Op: OpLoadWord, K: 12}, answer}, "load from offset 12"},
@@ -81,7 +81,7 @@ func TestRunRefuses(t *testing.T) {
 // FuzzRun: whatever the bytes and the call, a run ends after at most one step an instruction, with an answer of the program's own.
 func FuzzRun(f *testing.F) {
 	f.Add(encode([]Instruction{{Op: OpLoadWord, K: 4}, {Op: OpEqual, K: Native, JF: 1}, {Op: OpReturn, K: Allow}, {Op: OpReturn, K: Trace | 38}}), uint32(1), uint32(Native), uint64(0), uint64(1))
-	f.Add(encode([]Instruction{{Op: OpJump, K: ^uint32(0)}}), uint32(0), uint32(0), uint64(0), uint64(0))
+	f.Add(encode([]Instruction{{Op: OpLoadWord}, {Op: OpJump, K: ^uint32(0)}}), uint32(0), uint32(0), uint64(0), uint64(0))
 	f.Fuzz(func(t *testing.T, raw []byte, nr, arch uint32, a, b uint64) {
 		p, err := Decode(raw)
 		if err != nil {
