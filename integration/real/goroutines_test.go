@@ -19,6 +19,7 @@ const preempted = `package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -30,14 +31,11 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	go func() {
-		for ; ; time.Sleep(100 * time.Microsecond) {
-			syscall.Kill(os.Getpid(), syscall.SIGURG)
-		}
-	}()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
+			runtime.LockOSThread()
+			go signal(syscall.Gettid())
 			for i := range times {
 				f, err := os.Open("/etc/hostname")
 				if err != nil {
@@ -54,6 +52,12 @@ func main() {
 	}
 	all.Wait()
 	fmt.Println("done")
+}
+
+func signal(thread int) {
+	for ; ; time.Sleep(50 * time.Microsecond) {
+		syscall.Tgkill(os.Getpid(), thread, syscall.SIGURG)
+	}
 }
 `
 
