@@ -31,7 +31,8 @@ type parts struct {
 	State      string
 	JailBinary string
 	Mode       jail.Mode
-	Explainer  string // auto, notify, ptrace
+	Explainers probe.Explainers
+	Explainer  string // of them: auto, notify, ptrace
 	MaxJobs    int
 	Prepared   int // places kept ready
 	LimitsMax  limits
@@ -84,7 +85,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("compile the syscall policy: %w", err)
 	}
 
-	explainer, err := probe.Explainer(o.Explainer)
+	explainer, err := o.Explainers.Choose(o.Explainer)
 	if err != nil && o.Mode == jail.Syd {
 		return nil, err
 	}
