@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ type outcome struct {
 	api.Result
 	limits limits
 	timer  stopwatch
-	notes  []error
+	notes  []error      // what went wrong beside the job itself; result tells
 	kernel cgroup.Usage // what the kernel counted
 	inodes int64        // files that the job left
 }
@@ -49,13 +50,24 @@ func (r *outcome) startFailed(ctx context.Context, step string, err error) api.R
 	if ctx.Err() != nil {
 		r.Outcome, r.Detail = api.OutcomeCancelled, "cancelled before the command ran: "+context.Cause(ctx).Error()
 	}
-	return r.Result
+	return r.result()
 }
 
 // problem notes something that went wrong beside the job itself.
-func (r *outcome) problem(err error) {
-	r.notes = append(r.notes, err)
-	r.Detail = errors.Join(r.notes...).Error()
+func (r *outcome) problem(err error) { r.notes = append(r.notes, err) }
+
+// result is what is answered: the detail says why the job ended so, and then what else went wrong, a line each.
+func (r *outcome) result() api.Result {
+	res := r.Result
+	var lines []string
+	if res.Detail != "" {
+		lines = append(lines, res.Detail)
+	}
+	for _, err := range r.notes {
+		lines = append(lines, err.Error())
+	}
+	res.Detail = strings.Join(lines, "\n")
+	return res
 }
 
 // exited translates the warden's account of the end.

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
@@ -74,5 +76,32 @@ func TestNameLimits(t *testing.T) {
 	other := errors.New("other")
 	if nameLimits(nil) != nil || nameLimits(other) != other {
 		t.Error("an error of another kind was changed")
+	}
+}
+
+// TestDetailLosesNothing: what went wrong beside the job is told after why it ended, whichever was known first.
+func TestDetailLosesNothing(t *testing.T) {
+	stopped := errors.New("cancelled by request")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	for _, c := range []struct {
+		name string
+		exit jail.Exit
+		want string
+	}{
+		{"limit", jail.Exit{Cause: jail.CauseWall}, "the wall limit of 2s (set by: request) ended the job\nread the usage: gone\nflush: no bucket"},
+		{"cancelled", jail.Exit{Cause: jail.CauseCancelled}, "cancelled while it ran: cancelled by request\nread the usage: gone\nflush: no bucket"},
+		{"lost", jail.Exit{}, "the warden of the jail died; everything in the jail was killed, and how far the command came is not known\nread the usage: gone\nflush: no bucket"},
+		{"well", jail.Exit{Cause: jail.CauseExit}, "read the usage: gone\nflush: no bucket"},
+	} {
+		w := &work{Limits: limits{Wall: limit[time.Duration]{2 * time.Second, "request"}}}
+		r := newResult(w)
+		r.exited(w, c.exit)
+		r.problem(errors.New("read the usage: gone"))
+		r.because(ctx)
+		r.problem(errors.New("flush: no bucket"))
+		if got := r.result().Detail; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

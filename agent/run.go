@@ -92,7 +92,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		policy: w.Policy, extras: offered(s.extras, s.engine), most: s.limitsMax, quota: tree.Quota(),
 		exit: exit, printed: printed, network: plug.Denials(),
 	})
-	return r.Result
+	return r.result()
 }
 
 // await waits for the command's end. A cancelled context ends it with TERM, grace and KILL; disk use over the limit ends
