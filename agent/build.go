@@ -176,7 +176,7 @@ func (b *built) openNetwork(o parts) error {
 		return nil
 	}
 	b.back.Push("unload the egress control", egress.Close)
-	b.spine.nets, b.egress = newNets(egress, links), string(egress.Hook())
+	b.spine.nets, b.egress = newNets(egress, links, b.spine.faults), string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 

@@ -21,6 +21,7 @@ import (
 type nets struct {
 	egress *bpf.Egress
 	links  *netns.Manager
+	faults *faults
 
 	mu       sync.Mutex
 	watching map[uint32]*wire // by slot; guarded by mu
@@ -41,6 +42,8 @@ type wire struct {
 	policy   uint32
 	release  func() error // of the policy
 	link     *netns.Link  // nil: the job never had a network
+	rate     int64        // of the link
+	cut      int64        // the budget at whose end connections were ended
 
 	mu      sync.Mutex // guards what follows
 	network network
@@ -48,8 +51,8 @@ type wire struct {
 	events  uint64
 }
 
-func newNets(e *bpf.Egress, m *netns.Manager) *nets {
-	n := &nets{egress: e, links: m, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+func newNets(e *bpf.Egress, m *netns.Manager, f *faults) *nets {
+	n := &nets{egress: e, links: m, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
 	go n.dispatch()
 	return n
 }
@@ -70,7 +73,7 @@ func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error
 		return nil, fmt.Errorf("load the egress policy: %w", err)
 	}
 	n.watch(x)
-	return x, x.judge(x.policy, w.Network.Mode != "none")
+	return x, x.judge(x.policy)
 }
 
 func (n *nets) watch(x *wire) {
@@ -101,6 +104,9 @@ func (x *wire) event(e bpf.Event) {
 	x.mu.Unlock()
 	if fresh {
 		x.deny(d)
+	}
+	if e.Rule == "network.budget" {
+		go x.spent()
 	}
 }
 
@@ -181,6 +187,11 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	case "network.default":
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
 		d.Fix = allowFix(x.network.Allow, dest)
+	case "network.budget":
+		d.Layer, d.Errno = "limit", "ECONNABORTED"
+		d.What = "send or receive more over the network than " + quantity(x.network.Budget)
+		d.Why = "the job used up its network.budget, and its connections were ended; ask for more in the request"
+		d.Fix = mustJSON(map[string]any{"network": map[string]any{"budget": quantity(2 * x.network.Budget)}})
 	case "network.deny":
 		d.Why = "a rule of network.deny names the destination, and deny outranks allow; remove that rule if the job needs it"
 		d.Fix = x.denyFix(e)

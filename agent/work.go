@@ -66,6 +66,8 @@ type network struct {
 	Policy bpf.Policy
 	Allow  []string // the request's own texts of Policy.Allow, for fixes that add to them
 	Deny   []string // and of Policy.Deny
+	Rate   int64    // bits per second in each direction; 0: no bound
+	Budget int64    // bytes, sent and received together; 0: no bound
 }
 
 // process is what may be done to a job's running command from outside.

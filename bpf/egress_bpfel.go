@@ -25,6 +25,8 @@ type egressBinding struct {
 	Addr4  egressAddr
 	Addr6  egressAddr
 	OnNode uint32
+	Pad    uint32
+	Budget uint64
 }
 
 type egressEvent struct {
@@ -156,6 +158,7 @@ const (
 	egressRuleRULE_NODE     egressRule = 3
 	egressRuleRULE_DENY     egressRule = 4
 	egressRuleRULE_DEFAULT  egressRule = 5
+	egressRuleRULE_BUDGET   egressRule = 6
 )
 
 type egressRuleKey struct {
@@ -180,6 +183,7 @@ type egressSlot struct {
 	Window     uint64
 	InWindow   uint64
 	Generation uint64
+	Spent      uint64
 }
 
 type egressVeth struct {
@@ -191,6 +195,7 @@ type egressVeth struct {
 	JailMac [6]uint8
 	NodeMac [6]uint8
 	Pad     uint32
+	Budget  uint64
 }
 
 // Names of all BPF objects in the ELF.

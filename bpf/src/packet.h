@@ -188,6 +188,10 @@ int tb_from_jail(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&tb_slots, &veth->slot);
 	if (!parse(skb, &p))
 		verdict = judge_outbound(&p, veth, ifindex);
+	if (verdict == PASS && is_spent(slot, veth->budget, skb->len)) {
+		report_packet(&p, veth, (__u64)ifindex << 32 | RULE_BUDGET);
+		verdict = DROP;
+	}
 	if (verdict == DROP) {
 		COUNT(slot, tx_dropped, 1);
 		return DROP;
@@ -211,6 +215,12 @@ int tb_to_jail(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&tb_slots, &veth->slot);
 	if (!parse(skb, &p))
 		verdict = judge_inbound(skb, &p, veth, ifindex);
+	if (verdict == PASS && is_spent(slot, veth->budget, skb->len)) {
+		p.dst = p.src; // the far end is what is reported
+		p.dst_port = p.src_port;
+		report_packet(&p, veth, (__u64)ifindex << 32 | RULE_BUDGET);
+		verdict = DROP;
+	}
 	if (verdict == DROP) {
 		COUNT(slot, rx_dropped, 1);
 		return DROP;

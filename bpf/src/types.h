@@ -15,6 +15,7 @@ enum rule {
 	RULE_NODE = 3,     // the node's own addresses, internal ranges
 	RULE_DENY = 4,     // the request's deny list
 	RULE_DEFAULT = 5,  // not in the request's allow list
+	RULE_BUDGET = 6,   // allowed, but the job's bytes are used up
 };
 
 enum mode {
@@ -82,6 +83,8 @@ struct binding {
 	struct addr addr4;
 	struct addr addr6;
 	__u32 on_node; // no network namespace of its own: loopback is the node's
+	__u32 pad;
+	__u64 budget; // bytes sent and received together, 0: no bound
 };
 
 struct veth {
@@ -92,6 +95,7 @@ struct veth {
 	__u8 jail_mac[6];
 	__u8 node_mac[6];
 	__u32 pad;
+	__u64 budget; // bytes sent and received together, 0: no bound
 };
 
 // Everything counted for one slot. Set to zero when a job is bound; generation is then the job's control group id.
@@ -109,6 +113,7 @@ struct slot {
 	__u64 window;     // start of the current second of the event budget
 	__u64 in_window;
 	__u64 generation;
+	__u64 spent; // the largest budget that was used up
 };
 
 struct recent_key {
