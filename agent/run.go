@@ -88,10 +88,13 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		r.timer.step(&r.Timings.Flush)
 	}
 	r.Isolation = s.isolation(w, exit)
-	r.denied(evidence{
+	late := r.denied(evidence{
 		policy: w.Policy, extras: offered(s.extras, s.engine), most: s.limitsMax, quota: tree.Quota(),
 		exit: exit, printed: printed, network: plug.Denials(),
 	})
+	for _, d := range late { // the others were events when they happened
+		p.Deny(d)
+	}
 	return r.result()
 }
 
