@@ -39,6 +39,7 @@ type Options struct {
 type Agent struct {
 	Socket string
 	State  string
+	Bucket string // as in Options
 	Client *client.Client
 	PID    int
 
@@ -88,7 +89,7 @@ func Launch(t testing.TB, o Options) *Agent {
 		o.Netns = NewNetns(t)
 	}
 	a := &Agent{
-		t: t, Socket: filepath.Join(sockets, "s"), State: o.State,
+		t: t, Socket: filepath.Join(sockets, "s"), State: o.State, Bucket: o.Bucket,
 		log: &syncBuffer{}, done: make(chan struct{}),
 	}
 	a.cmd = exec.Command(filepath.Join(bin, "tolbooth"), append([]string{
