@@ -28,7 +28,7 @@ func fakeHost(t *testing.T, files map[string]string) settings {
 
 const yamaFile = "proc/sys/kernel/yama/ptrace_scope"
 
-// TestYamaForbidsPtrace: a node with kernel.yama.ptrace_scope=3 says so by name, and what is used instead.
+// TestYamaForbidsPtrace is P09: a node with kernel.yama.ptrace_scope=3 says so by name, and what is used instead.
 func TestYamaForbidsPtrace(t *testing.T) {
 	blocked := ptraceLayer(fakeHost(t, map[string]string{yamaFile: "3\n"}))
 	l := Explainers{notify: ok("unotify", ""), ptrace: blocked}.layers()[1]
