@@ -44,7 +44,9 @@ func TestAgentUnderYama(t *testing.T) {
 	if health.Status != "degraded" || health.Jail.Grade != "syd" || health.Jail.Layers["ptrace"] != "missing: "+why {
 		t.Errorf("health: %+v", health)
 	}
-	if !slices.ContainsFunc(health.Problems, func(p api.NodeProblem) bool { return p.Why == why && strings.Contains(p.Fix, "kernel.yama.ptrace_scope") }) {
+	if !slices.ContainsFunc(health.Problems, func(p api.NodeProblem) bool {
+		return p.Why == why && strings.Contains(p.Fix, "kernel.yama.ptrace_scope")
+	}) {
 		t.Errorf("no problem tells how to change that: %+v", health.Problems)
 	}
 	node, err := a.Client.Node(t.Context())
