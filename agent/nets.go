@@ -130,15 +130,6 @@ func (x *wire) seen() uint64 {
 	return x.events
 }
 
-// Traffic is what the job sent and received, in bytes.
-func (x *wire) Traffic() (tx, rx int64) {
-	c, err := x.nets.egress.Stats(x.slot)
-	if err != nil {
-		return 0, 0
-	}
-	return int64(c.TxBytes), int64(c.RxBytes)
-}
-
 // Close forgets the job: its cgroup first, so that whatever might still run in it is refused.
 func (x *wire) Close() error {
 	x.changing.Lock()
@@ -164,10 +155,7 @@ var netVerbs = map[bpf.Source]string{bpf.Connect: "connect", bpf.Sendmsg: "send 
 
 // word turns an event into a denial, by the rules that hold now, with the smallest change of the request that would allow the destination.
 func (x *wire) word(e bpf.Event) api.Denial {
-	proto := map[uint8]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp", unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_ICMPV6: "icmp"}[e.Proto]
-	if proto == "" {
-		proto = fmt.Sprintf("protocol %d", e.Proto)
-	}
+	proto := protocolName(e.Proto)
 	dest := e.Addr.String() + "/" + proto
 	if e.Port != 0 {
 		dest = netip.AddrPortFrom(e.Addr, e.Port).String() + "/" + proto
@@ -256,6 +244,6 @@ func (unplugged) Rewire(n network) (int, error) {
 	}
 	return 0, refuse(api.ClassUnsupported, "network.mode", "this node has no egress control (see problems in /health), so no job gets a network")
 }
-func (unplugged) Denials() []api.Denial   { return nil }
-func (unplugged) Traffic() (int64, int64) { return 0, 0 }
-func (unplugged) Close() error            { return nil }
+func (unplugged) Denials() []api.Denial     { return nil }
+func (unplugged) Traffic() (traffic, error) { return traffic{flows: []api.Flow{}}, nil }
+func (unplugged) Close() error              { return nil }

@@ -159,7 +159,11 @@ func (r *outcome) used(e jail.Exit, p *place, t tree, link plug) {
 		r.Usage.DiskBytes, r.inodes = bytes, inodes
 		r.overfilled(bytes, inodes, t.Quota())
 	}
-	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
+	net, err := link.Traffic()
+	if err != nil {
+		r.problem(err)
+	}
+	r.Usage.NetTxBytes, r.Usage.NetRxBytes, r.Usage.Flows, r.Usage.FlowsLeftOut = net.tx, net.rx, net.flows, net.leftOut
 }
 
 // unscratch removes the request's code again, so that it is no part of the outputs and of the workspace.

@@ -183,7 +183,23 @@ type egressSlot struct {
 	Window     uint64
 	InWindow   uint64
 	Generation uint64
+	Untallied  uint64
 	Spent      uint64
+}
+
+type egressTally struct {
+	_          structs.HostLayout
+	Generation uint64
+	Remote     egressAddr
+	TxBytes    uint64
+	TxPackets  uint64
+	RxBytes    uint64
+	RxPackets  uint64
+	Refused    uint64
+	Port       uint16
+	Proto      uint8
+	Rule       uint8
+	Pad        uint32
 }
 
 type egressVeth struct {
@@ -212,6 +228,7 @@ const (
 	egressMapTbReserved  = "tb_reserved"
 	egressMapTbRules     = "tb_rules"
 	egressMapTbSlots     = "tb_slots"
+	egressMapTbTallies   = "tb_tallies"
 	egressMapTbVeths     = "tb_veths"
 	egressProgTbConnect4 = "tb_connect4"
 	egressProgTbConnect6 = "tb_connect6"
@@ -285,6 +302,7 @@ type egressMapSpecs struct {
 	TbReserved *ebpf.MapSpec `ebpf:"tb_reserved"`
 	TbRules    *ebpf.MapSpec `ebpf:"tb_rules"`
 	TbSlots    *ebpf.MapSpec `ebpf:"tb_slots"`
+	TbTallies  *ebpf.MapSpec `ebpf:"tb_tallies"`
 	TbVeths    *ebpf.MapSpec `ebpf:"tb_veths"`
 }
 
@@ -324,6 +342,7 @@ type egressMaps struct {
 	TbReserved *ebpf.Map `ebpf:"tb_reserved"`
 	TbRules    *ebpf.Map `ebpf:"tb_rules"`
 	TbSlots    *ebpf.Map `ebpf:"tb_slots"`
+	TbTallies  *ebpf.Map `ebpf:"tb_tallies"`
 	TbVeths    *ebpf.Map `ebpf:"tb_veths"`
 }
 
@@ -339,6 +358,7 @@ func (m *egressMaps) Close() error {
 		m.TbReserved,
 		m.TbRules,
 		m.TbSlots,
+		m.TbTallies,
 		m.TbVeths,
 	)
 }

@@ -202,6 +202,23 @@ type Usage struct {
 	NetTxBytes      int64 `json:"net_tx_bytes"`
 	NetRxBytes      int64 `json:"net_rx_bytes"`
 	OrphansKilled   int64 `json:"orphans_killed"`
+
+	Flows        []Flow `json:"flows"`          // by bytes, most first
+	FlowsLeftOut int64  `json:"flows_left_out"` // packets and refusals that no flow of the list counts
+}
+
+// Flow is what a job sent to and received from one far end. Bytes count packet headers.
+type Flow struct {
+	Destination string `json:"destination"`   // address
+	Port        int    `json:"port"`          // 0 for ICMP
+	Protocol    string `json:"protocol"`      // tcp, udp, icmp
+	Verdict     string `json:"verdict"`       // allowed, refused, or mixed: the rules changed, or the budget ended
+	Rule        string `json:"rule,omitzero"` // the last refusal's
+	TxBytes     int64  `json:"tx_bytes"`
+	TxPackets   int64  `json:"tx_packets"`
+	RxBytes     int64  `json:"rx_bytes"`
+	RxPackets   int64  `json:"rx_packets"`
+	Refused     int64  `json:"refused"` // connections refused and packets dropped
 }
 
 // Timings are microseconds spent in each step of a job.

@@ -180,6 +180,7 @@ int tb_from_jail(struct __sk_buff *skb)
 	__u32 ifindex = skb->ifindex;
 	struct veth *veth = bpf_map_lookup_elem(&tb_veths, &ifindex);
 	struct packet p = {};
+	struct tallied t;
 	struct slot *slot;
 	int verdict = DROP;
 
@@ -198,6 +199,8 @@ int tb_from_jail(struct __sk_buff *skb)
 	}
 	COUNT(slot, tx_packets, 1);
 	COUNT(slot, tx_bytes, skb->len);
+	t = (struct tallied){.remote = p.dst, .slot = veth->slot, .len = skb->len, .port = p.dst_port, .proto = p.proto};
+	count_flow(&t);
 	return PASS;
 }
 
@@ -207,6 +210,7 @@ int tb_to_jail(struct __sk_buff *skb)
 	__u32 ifindex = skb->ifindex;
 	struct veth *veth = bpf_map_lookup_elem(&tb_veths, &ifindex);
 	struct packet p = {};
+	struct tallied t;
 	struct slot *slot;
 	int verdict = DROP;
 
@@ -227,5 +231,9 @@ int tb_to_jail(struct __sk_buff *skb)
 	}
 	COUNT(slot, rx_packets, 1);
 	COUNT(slot, rx_bytes, skb->len);
+	t = (struct tallied){.remote = p.src, .slot = veth->slot, .len = skb->len, .proto = p.proto, .inbound = 1};
+	if (p.proto == IPPROTO_TCP || p.proto == IPPROTO_UDP) // else it is the id of an echo
+		t.port = p.src_port;
+	count_flow(&t);
 	return PASS;
 }

@@ -113,7 +113,26 @@ struct slot {
 	__u64 window;     // start of the current second of the event budget
 	__u64 in_window;
 	__u64 generation;
+	__u64 untallied; // packets and refusals that found no place for their far end
 	__u64 spent; // the largest budget that was used up
+};
+
+// Places for far ends that one slot has; a power of two.
+#define TALLIES 64
+
+// What went to and from one far end.
+struct tally {
+	__u64 generation; // of the slot; another one: the place is free
+	struct addr remote;
+	__u64 tx_bytes;
+	__u64 tx_packets;
+	__u64 rx_bytes;
+	__u64 rx_packets;
+	__u64 refused; // connections refused and packets dropped
+	__u16 port;
+	__u8 proto;
+	__u8 rule; // the last refusal's
+	__u32 pad;
 };
 
 struct recent_key {

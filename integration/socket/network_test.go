@@ -303,3 +303,55 @@ print(time.time() - start)
 		t.Errorf("1 MB took %.2f s at 4 Mbit/s", held)
 	}
 }
+
+// TestFlows: the result tells what went where, and what was refused.
+func TestFlows(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.0.2/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	echo(t, world, "10.88.0.1:80")
+	res := a.Run(api.JobRequest{
+		Language: "python", Network: api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}},
+		Code: `
+import socket
+s = socket.create_connection(("10.88.0.1", 80), 30)
+s.sendall(bytes(10000))
+n = 0
+while n < 10000: n += len(s.recv(65536))
+for addr in ("10.88.0.2", 80), ("10.88.0.1", 81):
+    try: socket.create_connection(addr, 5)
+    except PermissionError: pass
+`})
+	flows := map[string]api.Flow{}
+	for _, f := range res.Usage.Flows {
+		flows[net.JoinHostPort(f.Destination, strconv.Itoa(f.Port))+"/"+f.Protocol] = f
+	}
+	if len(flows) != 3 || len(res.Usage.Flows) != 3 || res.Usage.FlowsLeftOut != 0 {
+		t.Fatalf("%s %s: flows %+v", res.Outcome, res.Stderr, res.Usage)
+	}
+	for _, where := range []string{"10.88.0.2:80/tcp", "10.88.0.1:81/tcp"} {
+		if f := flows[where]; f.Verdict != "refused" || f.Rule != "network.default" || f.Refused != 1 || f.TxPackets != 0 {
+			t.Errorf("%s: %+v", where, f)
+		}
+	}
+	f := flows["10.88.0.1:80/tcp"]
+	if f.Verdict != "allowed" || f.Rule != "" || f.TxBytes < 10000 || f.RxBytes < 10000 || f.TxPackets == 0 || f.RxPackets == 0 || f.Refused != 0 {
+		t.Errorf("%+v", f)
+	}
+	if u := res.Usage; u.NetTxBytes != f.TxBytes || u.NetRxBytes != f.RxBytes {
+		t.Errorf("the flow carried %d and %d bytes of %d and %d", f.TxBytes, f.RxBytes, u.NetTxBytes, u.NetRxBytes)
+	}
+	// More far ends than there are places: the rest is counted.
+	res = a.Python(`
+import socket
+for port in range(1, 200):
+    try: socket.create_connection(("10.88.0.1", port), 5)
+    except PermissionError: pass
+`)
+	refused := res.Usage.FlowsLeftOut
+	for _, f := range res.Usage.Flows {
+		refused += f.Refused
+	}
+	if refused != 199 || len(res.Usage.Flows) > 64 || len(res.Usage.Flows) < 32 {
+		t.Errorf("%d flows and %d left out account for %d of 199 refusals", len(res.Usage.Flows), res.Usage.FlowsLeftOut, refused)
+	}
+}
