@@ -59,7 +59,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.own(w.Stdin); err != nil {
 		return r.startFailed(ctx, "hand stdin over", err)
 	}
-	spec, err := s.jailSpec(w, place, cpus, p.Notify())
+	spec, err := s.jailSpec(w, place, tree.Quota(), cpus, p.Notify())
 	if err != nil {
 		return r.startFailed(ctx, "compile the system call policy", err)
 	}

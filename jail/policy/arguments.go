@@ -97,11 +97,11 @@ func arguments() []entry {
 			deny("realtime", unix.EPERM, "",
 				"a real-time thread is never asked to share the processor with others; use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE"),
 		}},
-		// Where the agent counts what jobs write, this call would take the whole disk before anyone could count. The modes
-		// that only give space back are let through.
+		// Where the agent counts what jobs write, this call would take the whole disk before anyone could count (Reserving is
+		// for where it does not). The modes that only give space back are let through.
 		{"fallocate", append([]Case{allow("a hole, or a collapsed range", int32Arg(1, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.FALLOC_FL_COLLAPSE_RANGE))},
 			quiet(unix.EOPNOTSUPP,
-				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself")...)},
+				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself; where the file system holds jobs to their disk limits by project quotas, it is allowed")...)},
 		{"mmap", ordinaryPages(3, mapHuge)},
 		{"memfd_create", ordinaryPages(1, memfdHuge)},
 		{"shmget", ordinaryPages(2, shmHuge)},
