@@ -79,6 +79,7 @@ func TestHostileWorkspaces(t *testing.T) {
 		if m == modes[0] { // no mode has a part in it
 			t.Run("files", func(t *testing.T) { hostileFiles(t, o, m, traps) })
 		}
+		t.Run("set-id", func(t *testing.T) { setIDRestored(t, o, m) })
 		t.Run("stopped", func(t *testing.T) { stoppedAtFlush(t, o, m) })
 	})
 }
@@ -159,6 +160,18 @@ func writeThrough(t *testing.T, o *oracle, what string, req api.JobRequest) {
 	}
 	if took := time.Since(start); took > 5*harness.Slow {
 		t.Errorf("%s: took %s", what, took)
+	}
+}
+
+// setIDRestored is B15: a set-id program that comes back with its workspace is the job's own and gives nobody another id.
+func setIDRestored(t *testing.T, o *oracle, m mode) {
+	const prepare = "import os, shutil; shutil.copy('/usr/bin/id', 'id'); os.chmod('id', 0o6755); print('made', oct(os.stat('id').st_mode & 0o7777))"
+	const use = "import os, subprocess; s = os.stat('id'); print(s.st_uid, s.st_gid, subprocess.run(['./id', '-u'], capture_output=True, text=True).stdout.strip(), os.statvfs('.').f_flag & os.ST_NOSUID != 0)"
+	for _, c := range []struct{ code, want string }{{prepare, "made 0o6755\n"}, {use, "1000 1000 1000 True\n"}} {
+		req := m.in(api.JobRequest{Command: []string{"python3", "-c", c.code}, Workspace: "set-id"})
+		if res := o.agent.Run(req); res.Outcome != api.OutcomeOK || res.Stdout != c.want {
+			t.Errorf("%s %q %q, want %q", res.Outcome, res.Stdout, res.Stderr, c.want)
+		}
 	}
 }
 
