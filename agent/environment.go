@@ -25,6 +25,10 @@ func defaultEnv(cpus int) map[string]string {
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 
+		// A distribution's Python forbids pip to install even for one user, lest its own programs break (PEP 668). In a jail /usr
+		// cannot be changed, and what pip installs belongs to the workspace.
+		"PIP_BREAK_SYSTEM_PACKAGES": "1",
+
 		// Its threads wait for disks and names more than they compute; fewer than libuv's own number can lock programs up.
 		"UV_THREADPOOL_SIZE": strconv.Itoa(max(4, cpus)),
 	}

@@ -120,7 +120,7 @@ func (m *manager) reserve(id string, hash [32]byte, w *work) (_ *job, fresh bool
 			hint("another node, or this one when its next agent is up, takes it").after(5 * time.Second)
 	}
 	if m.live >= m.cfg.MaxJobs+m.cfg.Queue {
-		return nil, false, refuse(api.ClassCapacity, "", "%d jobs run and %d wait; that is all this node takes", m.running, m.live-m.running).
+		return nil, false, refuse(api.ClassCapacity, "", "the node's %d places to run and %d places to wait are all taken", m.cfg.MaxJobs, m.cfg.Queue).
 			hint("send it again later, or to another node").after(m.nextPlace())
 	}
 	if id == "" {

@@ -14,6 +14,7 @@ var attacksB = []attack{
 	{id: "B8", file: "b08_devices.py", held: 33, weak: []string{"mknod whiteout *"}},
 	{id: "B9", file: "b09_handles.py", held: 4, rules: []string{"syscall.open_by_handle_at"}},
 	{id: "B15", file: "b15_setuid.py", held: 30},
+	{id: "B16", file: "b16_shared.py", held: 14, rules: []string{"syscall.huge_pages"}, weak: []string{"mmap *huge*", "memfd huge*", "shm huge*"}},
 
 	// What is not on anybody's list.
 	{id: "B", file: "b_overlay.py", held: 100},

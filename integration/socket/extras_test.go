@@ -1,9 +1,11 @@
 package socket
 
 import (
+	"net"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/agent/client"
@@ -73,5 +75,45 @@ func TestRefusedExtras(t *testing.T) {
 		if x := n.Policy.Extras[extra]; x.Available != available || x.What == "" || available == (x.Why != "") {
 			t.Errorf("%s: %+v", extra, x)
 		}
+	}
+}
+
+// forge sends whole IPv4 packets of UDP: a source of 0.0.0.0 becomes the job's own.
+const forge = `
+import socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+def send(source, to, text):
+    text = text.encode()
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 0, 7, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(to))
+    s.sendto(head + struct.pack("!HHHH", 1234, 80, 8 + len(text), 0) + text, (to, 0))
+`
+
+// TestRawPacketsAreJudged: a raw socket sends from the job's own address, to where the job may send, and nothing else gets out.
+func TestRawPacketsAreJudged(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.0.2/32")
+	a := harness.Start(t, harness.Options{Netns: node, Args: []string{"--extras", "raw_socket"}})
+	var socket net.PacketConn
+	err := harness.InNetns(world.Ns, func() (err error) { socket, err = net.ListenPacket("udp4", ":80"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	req := program(forge + `
+send("203.0.113.9", "10.88.0.1", "another source")
+send("0.0.0.0", "10.88.0.2", "another destination")
+send("0.0.0.0", "10.88.0.1", "own")`)
+	req.Policy.Extras = []string{"raw_socket"}
+	req.Network = api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80/udp"}}
+	if res := a.Run(req); res.Outcome != api.OutcomeOK {
+		t.Fatalf("%s %s: %q", res.Outcome, res.Detail, res.Stderr)
+	}
+	// They take one way, so that the last to be sent is the last to arrive.
+	if err := socket.SetReadDeadline(time.Now().Add(harness.Slow * 10)); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 100)
+	n, from, err := socket.ReadFrom(text)
+	if err != nil || string(text[:n]) != "own" {
+		t.Errorf("%q from %v arrived first (%v)", text[:n], from, err)
 	}
 }

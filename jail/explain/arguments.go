@@ -50,6 +50,12 @@ func arguments(name string, a [6]uint64) string {
 		return flags(uint64(uint32(a[0])), personalities)
 	case "sched_setscheduler":
 		return symbol(a[1]&^0x40000000, schedulers)
+	case "mmap":
+		return pages(a[3], 0x40000, "MAP_HUGETLB")
+	case "memfd_create":
+		return pages(a[1], 0x4, "MFD_HUGETLB")
+	case "shmget":
+		return pages(a[2], 0o4000, "SHM_HUGETLB")
 	case "mknod":
 		return node(a[1], a[2])
 	case "mknodat":
@@ -98,6 +104,11 @@ func seccomp(a [6]uint64) string {
 		words += ", " + flags(uint64(uint32(a[1])), seccompFlags)
 	}
 	return words
+}
+
+// pages words the one flag of a call for memory that a policy looks at.
+func pages(v, huge uint64, name string) string {
+	return flags(v&huge, []named{{huge, name}})
 }
 
 // node words a file mode and, for a device, its number.

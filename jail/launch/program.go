@@ -47,7 +47,7 @@ func lookUp(name string, env []string) (string, error) {
 		if err == nil {
 			return candidate, nil
 		}
-		if passed == nil && !missing(err) {
+		if passed == nil && !absent(candidate) {
 			passed = err
 		}
 	}
@@ -61,7 +61,7 @@ func lookUp(name string, env []string) (string, error) {
 func executable(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return call("execve "+path, err)
+		return fmt.Errorf("execve %s: %w%s", path, err, deadLink(path))
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return fmt.Errorf("execve %s: %w, it is a directory", path, unix.EACCES)
@@ -72,14 +72,12 @@ func executable(path string) error {
 	return nil
 }
 
-func missing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
-
 // explain adds what execve(2) means by an error to a file that was there a moment ago.
 func explain(program string, errno unix.Errno) error {
 	why := ""
 	switch errno {
 	case unix.ENOENT:
-		why = ", the file is there but its interpreter is not (first line of a script, or the loader of a program)"
+		why = noInterpreter(program)
 	case unix.ENOEXEC:
 		why = ", it is neither a program for this machine nor a script that starts with #!"
 	case unix.E2BIG:

@@ -105,10 +105,11 @@ func reconfigure(mount int, options []option) error {
 	return nil
 }
 
-// attachPTS gives the jail pseudo-terminals of its own. /dev/ptmx of the job's /dev is a link to pts/ptmx.
+// attachPTS gives the jail pseudo-terminals of its own. /dev/ptmx of the job's /dev is a link to pts/ptmx. Their number is
+// bounded, since all instances of devpts together have 3072 (kernel.pty.max less kernel.pty.reserve): one job took them all.
 func attachPTS(b *builder) error {
-	const tty = "5" // the group of terminals, as in every distribution
-	mount, err := newMount("devpts", []option{{"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", tty}},
+	const tty, most = "5", "64" // the group of terminals, as in every distribution; more than any honest job was seen to open
+	mount, err := newMount("devpts", []option{{"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", tty}, {"max", most}},
 		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return err

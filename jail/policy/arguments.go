@@ -26,6 +26,9 @@ const (
 	ioctlConsole         = 0x541c     // TIOCLINUX
 	ioctlLineDiscipline  = 0x5423     // TIOCSETD
 	ioctlProject         = 0x401c5820 // FS_IOC_FSSETXATTR
+	mapHuge              = 0x40000    // MAP_HUGETLB
+	memfdHuge            = 0x4        // MFD_HUGETLB
+	shmHuge              = 0o4000     // SHM_HUGETLB
 	personalityUnchanged = 0xffffffff
 )
 
@@ -92,6 +95,9 @@ func arguments() []entry {
 		{"fallocate", append([]Case{allow("a hole, or a collapsed range", int32Arg(1, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.FALLOC_FL_COLLAPSE_RANGE))},
 			quiet(unix.EOPNOTSUPP,
 				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself")...)},
+		{"mmap", ordinaryPages(3, mapHuge)},
+		{"memfd_create", ordinaryPages(1, memfdHuge)},
+		{"shmget", ordinaryPages(2, shmHuge)},
 		{"mknod", makeNode(1)},
 		{"mknodat", makeNode(2)},
 	}
@@ -114,6 +120,17 @@ func processOptions() []uint64 {
 		}
 	}
 	return options
+}
+
+// ordinaryPages takes the argument that holds the flags, and the flag that asks for pages of the node's pool: whoever maps
+// them first has them, and neither the memory controller nor any rlimit counts them. The errno is that of an empty pool.
+func ordinaryPages(flags int, huge uint64) []Case {
+	return []Case{
+		deny("huge_pages", unix.ENOMEM, "huge pages",
+			"they come from a pool of the node's that no limit of a job counts; use ordinary memory, where madvise(MADV_HUGEPAGE) gives large pages too",
+			bits(flags, huge, huge)),
+		allow(""),
+	}
 }
 
 // makeNode takes the argument that holds the file mode. The kernel looks at 16 bits of it.

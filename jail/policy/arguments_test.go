@@ -120,6 +120,13 @@ func TestArguments(t *testing.T) {
 		{"sched_setscheduler", args(0, 7), "syscall.realtime"},
 		{"sched_setscheduler", args(0, garbage|resetFork|1), "syscall.realtime"},
 
+		{"mmap", args(0, 4096, 3, 0x22, 0, 0), ""},
+		{"mmap", args(0, 1<<21, 3, 0x40022, 0, 0), "syscall.huge_pages"},
+		{"mmap", args(0, 1<<21, 3, garbage|21<<26|0x40001, 0, 0), "syscall.huge_pages"},
+		{"memfd_create", args(1, 3), ""},
+		{"memfd_create", args(1, garbage|4), "syscall.huge_pages"},
+		{"shmget", args(1, 4096, 0o1666), ""},
+		{"shmget", args(1, 1<<21, garbage|0o4000), "syscall.huge_pages"},
 		{"mknodat", args(0, 1, unix.S_IFREG|0o644), ""},
 		{"mknodat", args(0, 1, 0o644), ""},
 		{"mknodat", args(0, 1, unix.S_IFIFO|0o600), ""},

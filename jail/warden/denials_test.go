@@ -1,6 +1,8 @@
 package warden
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,5 +58,28 @@ func TestThrottle(t *testing.T) {
 	}
 	if quickest > 5*time.Millisecond {
 		t.Errorf("100 free ones took %v", quickest)
+	}
+}
+
+// TestNoLongerWaits: what is read about a thread that was killed meanwhile is another's, and is not recorded.
+func TestNoLongerWaits(t *testing.T) {
+	fd, err := unix.Open(filepath.Join(t.TempDir(), "spool"), unix.O_CREAT|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDenials(newRecorder(fd, -1, now()))
+	call := cbpf.Call{Arch: cbpf.Native, NR: unix.SYS_BPF}
+	for _, waits := range []bool{false, true} {
+		if err := d.add(os.Getpid(), &call, unix.EPERM, func() bool { return waits }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, denial := range d.seen {
+		if key.program == "" && denial.PID != 0 || key.program != "" && denial.PID != os.Getpid() {
+			t.Errorf("%q: %+v", key.program, denial)
+		}
+	}
+	if len(d.seen) != 2 {
+		t.Errorf("%d kinds", len(d.seen))
 	}
 }
