@@ -13,6 +13,7 @@ type Job struct {
 	Cgroup uint64 // see CgroupID
 	Slot   uint32
 	Policy uint32
+	Pins   uint32     // Pins.ID; 0: none
 	Addr4  netip.Addr // zero: none
 	Addr6  netip.Addr
 	OnNode bool // it has no network namespace of its own, so that loopback is the node's and judged like any address
@@ -47,7 +48,7 @@ func (e *Egress) BindCgroup(j Job) error {
 			return fmt.Errorf("bind control group: reset slot: %w", err)
 		}
 	}
-	entry := egressBinding{Policy: j.Policy, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6)}
+	entry := egressBinding{Policy: j.Policy, Pins: j.Pins, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6)}
 	if j.OnNode {
 		entry.OnNode = 1
 	}

@@ -25,6 +25,7 @@ type egressBinding struct {
 	Addr4  egressAddr
 	Addr6  egressAddr
 	OnNode uint32
+	Pins   uint32
 }
 
 type egressEvent struct {
@@ -93,6 +94,18 @@ const (
 	egressModeMODE_ALLOW egressMode = 1
 	egressModeMODE_OPEN  egressMode = 2
 )
+
+type egressPin struct {
+	_     structs.HostLayout
+	Used  uint64
+	Ports egressPorts
+}
+
+type egressPinKey struct {
+	_    structs.HostLayout
+	Set  uint32
+	Addr egressAddr
+}
 
 type egressPolicy struct {
 	_        structs.HostLayout
@@ -190,7 +203,7 @@ type egressVeth struct {
 	Addr6   egressAddr
 	JailMac [6]uint8
 	NodeMac [6]uint8
-	Pad     uint32
+	Pins    uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -201,6 +214,7 @@ const (
 	egressMapTbEvents    = "tb_events"
 	egressMapTbFlows     = "tb_flows"
 	egressMapTbFrags     = "tb_frags"
+	egressMapTbPins      = "tb_pins"
 	egressMapTbPolicies  = "tb_policies"
 	egressMapTbPorts     = "tb_ports"
 	egressMapTbRecent    = "tb_recent"
@@ -274,6 +288,7 @@ type egressMapSpecs struct {
 	TbEvents   *ebpf.MapSpec `ebpf:"tb_events"`
 	TbFlows    *ebpf.MapSpec `ebpf:"tb_flows"`
 	TbFrags    *ebpf.MapSpec `ebpf:"tb_frags"`
+	TbPins     *ebpf.MapSpec `ebpf:"tb_pins"`
 	TbPolicies *ebpf.MapSpec `ebpf:"tb_policies"`
 	TbPorts    *ebpf.MapSpec `ebpf:"tb_ports"`
 	TbRecent   *ebpf.MapSpec `ebpf:"tb_recent"`
@@ -313,6 +328,7 @@ type egressMaps struct {
 	TbEvents   *ebpf.Map `ebpf:"tb_events"`
 	TbFlows    *ebpf.Map `ebpf:"tb_flows"`
 	TbFrags    *ebpf.Map `ebpf:"tb_frags"`
+	TbPins     *ebpf.Map `ebpf:"tb_pins"`
 	TbPolicies *ebpf.Map `ebpf:"tb_policies"`
 	TbPorts    *ebpf.Map `ebpf:"tb_ports"`
 	TbRecent   *ebpf.Map `ebpf:"tb_recent"`
@@ -328,6 +344,7 @@ func (m *egressMaps) Close() error {
 		m.TbEvents,
 		m.TbFlows,
 		m.TbFrags,
+		m.TbPins,
 		m.TbPolicies,
 		m.TbPorts,
 		m.TbRecent,

@@ -104,7 +104,7 @@ static __always_inline int judge_outbound(const struct packet *p, const struct v
 		return is_known_frag(p, &p->dst, ifindex, veth->policy, 0) ? PASS : DROP;
 	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP && !is_echo_request(p))
 		return DROP;
-	rule = judge(veth->policy, &p->dst, (__u32)proto_bit(p->proto) << 16 | p->dst_port);
+	rule = judge(veth->policy, &p->dst, (__u32)proto_bit(p->proto) << 16 | p->dst_port, veth->pins);
 	if (rule != RULE_ALLOW) {
 		// Of a TCP connection only its first packet is worth a line.
 		if (p->proto != IPPROTO_TCP || (p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
@@ -153,7 +153,7 @@ static __always_inline int judge_inbound(struct __sk_buff *skb, const struct pac
 		// Nobody opens a connection into a jail, and only a peer that the policy lets the jail talk to may answer.
 		if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
 			return DROP;
-		return judge(veth->policy, &p->src, PROTO_TCP << 16 | p->src_port) == RULE_ALLOW ? PASS : DROP;
+		return judge(veth->policy, &p->src, PROTO_TCP << 16 | p->src_port, veth->pins) == RULE_ALLOW ? PASS : DROP;
 	}
 	if (p->proto != IPPROTO_UDP && !is_echo_reply(p))
 		return is_own_error(skb, p, veth) ? PASS : DROP;
