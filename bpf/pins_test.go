@@ -94,6 +94,19 @@ func TestPinsOpenWhatNothingElseCloses(t *testing.T) {
 	})
 }
 
+func TestReserved(t *testing.T) {
+	hosttest.Root(t)
+	e := load(t, Options{Node: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16"), netip.MustParsePrefix("2001:db8:9::/48")}})
+	for a, want := range map[string]bool{
+		"10.9.1.1": true, "10.8.1.1": false, "1.2.3.4": false, "2001:db8:9::1": true, "2001:db8:8::1": false, "169.254.169.254": true,
+		"64:ff9b::a9fe:a9fe": true, "64:ff9b::102:304": false, "127.0.0.1": true, "::1": true, "::ffff:10.9.1.1": true, "2002::1": true,
+	} {
+		if got, err := e.Reserved(netip.MustParseAddr(a)); err != nil || got != want {
+			t.Errorf("%s: %v (%v), want %v", a, got, err, want)
+		}
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

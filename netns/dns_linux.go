@@ -1,0 +1,57 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// DNSAddress is where a jail's resolver listens: on the loopback of the jail's own namespace. There no port of the node has
+// to be open to jails, no other server or firewall of the node is in the way, a jail without a network is answered too, and
+// whoever asks is in that namespace.
+var DNSAddress = netip.AddrFrom4([4]byte{127, 0, 0, 53})
+
+// ListenDNS opens the sockets of the namespace's resolver. They hold the namespace: close them before it. No process of a
+// jail can have taken the port, since that needs a capability over the namespace.
+func (n *Namespace) ListenDNS() (udp net.PacketConn, tcp net.Listener, err error) {
+	err = n.inside(func() error {
+		at := netip.AddrPortFrom(DNSAddress, 53).String()
+		var listen net.ListenConfig
+		if udp, err = listen.ListenPacket(context.Background(), "udp4", at); err != nil {
+			return err
+		}
+		if tcp, err = listen.Listen(context.Background(), "tcp4", at); err != nil {
+			return errors.Join(err, udp.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for a jail's lookups: %w", err)
+	}
+	return udp, tcp, nil
+}
+
+// inside runs fn on a thread in the namespace.
+func (n *Namespace) inside(fn func() error) error {
+	return onOtherThread(func() (restored bool, err error) {
+		home, err := currentNamespace()
+		if err != nil {
+			return true, err
+		}
+		defer home.Close()
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return true, fmt.Errorf("setns: %w", err)
+		}
+		err = fn()
+		runtime.KeepAlive(n)
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+			return false, errors.Join(err, fmt.Errorf("setns back: %w", back))
+		}
+		return true, err
+	})
+}

@@ -1,0 +1,73 @@
+package netns
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/bpf"
+)
+
+// flowIdle is how long after its last packet a flow without a connection is over.
+const flowIdle = 2 * time.Minute
+
+// Pins are a jail's pins that know which of them are in use. Close it before the namespace.
+type Pins struct {
+	*bpf.Pins
+	diag *netlink.Handle // lists the sockets of the jail's namespace
+}
+
+// NewPins looks after pins of the jail in the namespace. It closes them.
+func (n *Namespace) NewPins(p *bpf.Pins) (*Pins, error) {
+	out := &Pins{Pins: p}
+	err := n.inside(func() (err error) {
+		out.diag, err = netlink.NewHandle(unix.NETLINK_INET_DIAG)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open socket diagnostics in the jail's namespace: %w", err)
+	}
+	return out, nil
+}
+
+// Busy reports whether a flow of the jail uses an address: a TCP connection, however long it has been silent, or packets of
+// the last minutes.
+func (p *Pins) Busy(a netip.Addr) (bool, error) {
+	idle, err := p.Idle(a)
+	if err != nil || idle < flowIdle {
+		return err == nil, err
+	}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		sockets, err := whole(func() ([]*netlink.Socket, error) { return p.diag.SocketDiagTCP(family) })
+		if err != nil {
+			return false, fmt.Errorf("list the jail's connections: %w", err)
+		}
+		if slices.ContainsFunc(sockets, func(s *netlink.Socket) bool { return isConnection(s) && isTo(s, a) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func isConnection(s *netlink.Socket) bool {
+	switch s.State {
+	case netlink.TCP_ESTABLISHED, netlink.TCP_FIN_WAIT1, netlink.TCP_FIN_WAIT2, netlink.TCP_CLOSE_WAIT, netlink.TCP_LAST_ACK, netlink.TCP_CLOSING:
+		return true
+	}
+	return false
+}
+
+func isTo(s *netlink.Socket, a netip.Addr) bool {
+	peer, ok := netip.AddrFromSlice(s.ID.Destination)
+	return ok && peer.Unmap() == a
+}
+
+// Close removes the pins.
+func (p *Pins) Close() error {
+	p.diag.Close()
+	return p.Pins.Close()
+}
