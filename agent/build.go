@@ -112,7 +112,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 	}
 	b.back.Push("close the workspaces", b.fs.Close)
 	b.files = b.fs.Support()
-	if b.disk, err = newDiskWatch(b.fs.InUse, b.files.Prompt, b.faults); err != nil {
+	if b.disk, err = newDiskWatch(b.fs.InUse, b.files.Prompt, b.faults, log); err != nil {
 		return nil, fmt.Errorf("watch the disk: %w", err)
 	}
 	b.back.Push("end the disk watch", b.disk.Close)

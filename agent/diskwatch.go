@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"sync"
@@ -26,9 +27,11 @@ type diskWatch struct {
 	inUse  func() (cowfs.Space, error) // of the state file system
 	every  time.Duration               // a job is looked at this often, whatever the bound says
 	faults *faults
+	log    *slog.Logger
 	wake   int // eventfd: something changed that poll did not know of when it went to sleep
 
 	polls   sync.WaitGroup
+	slow    sync.Once // says that poll has to wait for its turn
 	mu      sync.Mutex
 	jobs    map[*watched]bool // guarded by mu
 	polling bool              // guarded by mu
@@ -52,7 +55,7 @@ const (
 )
 
 // newDiskWatch watches a file system by what is in use on it; prompt: that counts a write when it is made.
-func newDiskWatch(inUse func() (cowfs.Space, error), prompt bool, f *faults) (*diskWatch, error) {
+func newDiskWatch(inUse func() (cowfs.Space, error), prompt bool, f *faults, log *slog.Logger) (*diskWatch, error) {
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
@@ -61,7 +64,7 @@ func newDiskWatch(inUse func() (cowfs.Space, error), prompt bool, f *faults) (*d
 	if prompt {
 		every = lookAtLeast
 	}
-	return &diskWatch{inUse: inUse, every: every, faults: f, wake: wake}, nil
+	return &diskWatch{inUse: inUse, every: every, faults: f, log: log, wake: wake}, nil
 }
 
 // Close ends the watch. No job may be held.
@@ -128,7 +131,7 @@ func (d *diskWatch) rouse() {
 // others: writers that keep every processor busy must not hold up who stops them.
 func (d *diskWatch) poll() {
 	runtime.LockOSThread() // never unlocked: the thread ends with poll
-	goFirst()
+	d.slower(goFirst())
 	for {
 		use, err := d.inUse()
 		if err != nil {
@@ -149,13 +152,30 @@ func (d *diskWatch) poll() {
 	}
 }
 
-// goFirst has the calling thread run as soon as it wants to. Where even the nicer way is refused (no CAP_SYS_NICE, a control
-// group without real-time share) it waits for its turn like the others, and jobs get further over their limits.
-func goFirst() {
-	realtime := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}
-	if unix.SchedSetAttr(0, &realtime, 0) != nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
+// goFirst has the calling thread run as soon as it wants to, and tells what refused that: real-time scheduling (a control group
+// without a real-time share), and then even the nicer way (no CAP_SYS_NICE).
+func goFirst() (realtime, nice error) {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}
+	if realtime = unix.SchedSetAttr(0, &attr, 0); realtime == nil {
+		return nil, nil
 	}
+	return realtime, unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
+}
+
+// slower says so when the watch has to wait for its turn: jobs then get further over their disk limits before they are
+// stopped. As nice as can be it still comes soon, and the log says so once; without that the node is degraded.
+func (d *diskWatch) slower(realtime, nice error) {
+	if realtime == nil {
+		return
+	}
+	if nice != nil {
+		d.faults.add("disk watch", fmt.Errorf("it waits for its turn like any program, so jobs can get further over their disk limits: sched_setattr: %w; setpriority: %w; "+
+			"grant CAP_SYS_NICE, or keep the state directory on ext4 or xfs with the mount option prjquota", realtime, nice))
+		return
+	}
+	d.slow.Do(func() {
+		d.log.Warn("the disk watch runs at nice -20, since real-time scheduling is refused", keyErr, fmt.Errorf("sched_setattr: %w", realtime))
+	})
 }
 
 // sleep waits until something changes, at most so long. It waits in the kernel itself: a timer of Go's scheduler is as late

@@ -1,14 +1,20 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tolbooth-dev/tolbooth/cowfs"
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
 // disk plays the file system, one job's tree on it and the job's control group.
@@ -70,7 +76,7 @@ func (d *disk) did(step string) func() bool {
 // start watches the disk with a limit of 1000 bytes and returns how often over was called.
 func (d *disk) start(t *testing.T) (over func() bool) {
 	t.Helper()
-	w, err := newDiskWatch(d.space, true, &faults{})
+	w, err := newDiskWatch(d.space, true, &faults{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,4 +157,43 @@ func TestDiskWatchEndsWhoCannotBeMeasured(t *testing.T) {
 	d := &disk{blind: errors.New("moved")}
 	over := d.start(t)
 	eventually(t, "end", over)
+}
+
+// TestDiskWatchSaysThatItIsSlow: a watch that may not go first is no secret. Refused real-time scheduling is said once; refused
+// niceness, too, is a problem of the node.
+func TestDiskWatchSaysThatItIsSlow(t *testing.T) {
+	for _, c := range []struct {
+		realtime, nice  error
+		lines, problems int
+	}{{nil, nil, 0, 0}, {unix.EPERM, nil, 1, 0}, {unix.EPERM, unix.EACCES, 0, 1}} {
+		var log bytes.Buffer
+		w := &diskWatch{faults: &faults{}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		w.slower(c.realtime, c.nice)
+		w.slower(c.realtime, c.nice)
+		if n := strings.Count(log.String(), "\n"); n != c.lines {
+			t.Errorf("%v, %v: %d lines of log: %s", c.realtime, c.nice, n, &log)
+		}
+		if found := w.faults.recent(); len(found) != c.problems {
+			t.Errorf("%v, %v: faults %v", c.realtime, c.nice, found)
+		}
+	}
+}
+
+// TestGoFirst: who may, runs in real time; children do not.
+func TestGoFirst(t *testing.T) {
+	hosttest.Root(t)
+	hosttest.OnOwnThread(func() {
+		realtime, nice := goFirst()
+		attr, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		switch {
+		case realtime == nil && (attr.Policy != unix.SCHED_FIFO || attr.Flags&unix.SCHED_FLAG_RESET_ON_FORK == 0):
+			t.Errorf("nothing was refused, but the thread has %+v", attr)
+		case realtime != nil && nice == nil && attr.Nice != -20:
+			t.Errorf("%v was refused, and the thread is at nice %d", realtime, attr.Nice)
+		}
+	})
 }

@@ -30,6 +30,8 @@ func newFakeRunner() *fakeRunner { return &fakeRunner{letGo: make(chan struct{})
 
 type fakeProcess struct{ signals chan syscall.Signal }
 
+func (p fakeProcess) Rewire(network) (int, error) { return 0, nil }
+
 func (p fakeProcess) Signal(s syscall.Signal) error {
 	select {
 	case p.signals <- s:

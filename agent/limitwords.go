@@ -17,6 +17,10 @@ func limitDenial(l api.Limit, in, most limits, u api.Usage) api.Denial {
 		Layer: "limit", Rule: "limit." + l.Name, Errno: limitErrno[l.Name], Count: 1, Evidence: fromKernel, AtMS: u.WallMS,
 		What: fmt.Sprintf("use more %s than %s", limitWords[l.Name], l.Value),
 	}
+	if l.Name == "netlink" {
+		d.Fix, d.Why = noFix, "the kernel counts these messages as nobody's memory, so no limit of the request is about them; read the answers, or close the sockets"
+		return d
+	}
 	if short := nodeShort(l, in, u); short != "" {
 		d.What, d.Fix, d.Why = "use memory that the node does not have", noFix, short
 		return d
@@ -45,10 +49,10 @@ func nodeShort(l api.Limit, in limits, u api.Usage) string {
 
 var limitWords = map[string]string{
 	"wall": "wall-clock time", "cpu": "CPU time", "memory": "memory", "pids": "processes and threads",
-	"output": "output on one stream", "disk": "disk space", "inodes": "files and directories",
+	"netlink": "memory for netlink messages that nobody reads", "output": "output on one stream", "disk": "disk space", "inodes": "files and directories",
 }
 
-var limitErrno = map[string]string{"memory": "ENOMEM", "pids": "EAGAIN", "disk": "ENOSPC", "inodes": "ENOSPC", "output": "EPIPE", "wall": "ETIME", "cpu": "ETIME"}
+var limitErrno = map[string]string{"memory": "ENOMEM", "netlink": "ENOBUFS", "pids": "EAGAIN", "disk": "ENOSPC", "inodes": "ENOSPC", "output": "EPIPE", "wall": "ETIME", "cpu": "ETIME"}
 
 // raiseFix is the change of the request that doubles each of some limits, as far as the node's caps allow; atCap are
 // those that are at their cap already. Without any other the fix is null.

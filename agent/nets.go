@@ -29,18 +29,23 @@ type nets struct {
 
 // wire is one job's connection.
 type wire struct {
-	nets    *nets
-	slot    uint32
-	cgroup  uint64
-	network network
-	link    *netns.Link // nil: no network
-	release func() error
-	zero    time.Duration // monotonic time of the job's admission
-	deny    func(api.Denial)
+	nets   *nets
+	slot   uint32
+	cgroup uint64
+	ns     *netns.Namespace // nil: the job is in the agent's
+	zero   time.Duration    // monotonic time of the job's admission
+	deny   func(api.Denial)
 
-	mu      sync.Mutex
-	denials denialSet // guarded by mu
-	events  uint64    // guarded by mu
+	changing sync.Mutex // guards what follows
+	closed   bool
+	policy   uint32
+	release  func() error // of the policy
+	link     *netns.Link  // nil: the job never had a network
+
+	mu      sync.Mutex // guards what follows
+	network network
+	denials denialSet
+	events  uint64
 }
 
 func newNets(e *bpf.Egress, m *netns.Manager) *nets {
@@ -52,36 +57,20 @@ func newNets(e *bpf.Egress, m *netns.Manager) *nets {
 // Plug binds the job's policy to its cgroup and, unless it has no network, gives its namespace a veth whose node end is
 // judged by the same policy.
 func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error) {
-	x := &wire{nets: n, slot: p.slot, network: w.Network, zero: monotonic() - time.Since(w.Admitted), deny: deny}
+	x := &wire{nets: n, slot: p.slot, ns: p.netns, network: w.Network, zero: monotonic() - time.Since(w.Admitted), deny: deny}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
 		}
 	}()
-	id, release, err := n.egress.SetPolicy(w.Network.Policy)
-	if err != nil {
-		return nil, fmt.Errorf("load the egress policy: %w", err)
-	}
-	x.release = release
-	if w.Network.Mode != "none" && p.netns != nil {
-		if x.link, err = n.links.Connect(p.netns, func(l *netns.Link) error {
-			return n.egress.BindVeth(bpf.Veth{
-				Ifindex: l.Ifindex, Slot: p.slot, Policy: id, Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
-			})
-		}); err != nil {
-			return nil, err
-		}
-	}
-	job := bpf.Job{Slot: p.slot, Policy: id, OnNode: w.hostNetwork()}
-	if x.link != nil {
-		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
-	}
-	if job.Cgroup, err = bpf.CgroupID(p.dir); err != nil {
+	if x.cgroup, err = bpf.CgroupID(p.dir); err != nil {
 		return nil, err
 	}
-	x.cgroup = job.Cgroup
+	if x.policy, x.release, err = n.egress.SetPolicy(w.Network.Policy); err != nil {
+		return nil, fmt.Errorf("load the egress policy: %w", err)
+	}
 	n.watch(x)
-	return x, n.egress.BindCgroup(job)
+	return x, x.judge(x.policy, w.Network.Mode != "none")
 }
 
 func (n *nets) watch(x *wire) {
@@ -105,8 +94,8 @@ func (n *nets) dispatch() {
 
 // event records one refusal of the job.
 func (x *wire) event(e bpf.Event) {
-	d := x.word(e)
 	x.mu.Lock()
+	d := x.word(e)
 	x.events++
 	fresh := x.denials.add(d)
 	x.mu.Unlock()
@@ -146,6 +135,9 @@ func (x *wire) Traffic() (tx, rx int64) {
 
 // Close forgets the job: its cgroup first, so that whatever might still run in it is refused.
 func (x *wire) Close() error {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	x.closed = true
 	var errs []error
 	if x.cgroup != 0 {
 		errs = append(errs, x.nets.egress.UnbindCgroup(x.cgroup))
@@ -164,7 +156,7 @@ func (x *wire) Close() error {
 
 var netVerbs = map[bpf.Source]string{bpf.Connect: "connect", bpf.Sendmsg: "send to", bpf.Packet: "send a packet to"}
 
-// word turns an event into a denial, with the smallest change of the request that would allow the destination.
+// word turns an event into a denial, by the rules that hold now, with the smallest change of the request that would allow the destination.
 func (x *wire) word(e bpf.Event) api.Denial {
 	proto := map[uint8]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp", unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_ICMPV6: "icmp"}[e.Proto]
 	if proto == "" {
@@ -247,6 +239,12 @@ func (noNets) Plug(w *work, _ *place, _ func(api.Denial)) (plug, error) {
 // unplugged is the connection of a job that has none.
 type unplugged struct{}
 
+func (unplugged) Rewire(n network) (int, error) {
+	if n.Mode == "none" {
+		return 0, nil
+	}
+	return 0, refuse(api.ClassUnsupported, "network.mode", "this node has no egress control (see problems in /health), so no job gets a network")
+}
 func (unplugged) Denials() []api.Denial   { return nil }
 func (unplugged) Traffic() (int64, int64) { return 0, 0 }
 func (unplugged) Close() error            { return nil }

@@ -82,6 +82,8 @@ func (r *outcome) exited(w *work, e jail.Exit) {
 		r.limited(api.OutcomeMemoryLimit, "memory", quantity(l.Memory.Value), l.Memory.SetBy)
 	case jail.CausePids:
 		r.limited(api.OutcomePidsLimit, "pids", wholeNumber(l.Pids.Value), l.Pids.SetBy)
+	case jail.CauseNetlink:
+		r.limited(api.OutcomeMemoryLimit, "netlink", quantity(jail.NetlinkBytes), "node")
 	case jail.CauseOutput:
 		r.limited(api.OutcomeOutputLimit, "output", quantity(l.Output.Value), l.Output.SetBy)
 	case jail.CauseDisk:

@@ -53,6 +53,19 @@ func TestOverfilled(t *testing.T) {
 	}
 }
 
+// TestNetlinkLimit: the one limit that no request can raise says so.
+func TestNetlinkLimit(t *testing.T) {
+	w := &work{}
+	r := newResult(w)
+	r.exited(w, jail.Exit{Cause: jail.CauseNetlink})
+	if want := (api.Limit{Name: "netlink", Value: "16Mi", SetBy: "node"}); r.Outcome != api.OutcomeMemoryLimit || *r.Limit != want {
+		t.Errorf("%s %+v", r.Outcome, r.Limit)
+	}
+	if d := limitDenial(*r.Limit, w.Limits, limits{}, r.Usage); string(d.Fix) != "null" || d.Errno != "ENOBUFS" || !strings.Contains(d.Why, "close the sockets") {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestNameLimits(t *testing.T) {
 	err := nameLimits(fmt.Errorf("restore: %w: 4 entries", snapshot.ErrTooLarge))
 	if !errors.Is(err, snapshot.ErrTooLarge) || !strings.Contains(err.Error(), "limits.disk") {

@@ -30,7 +30,7 @@ func (s *Server) routes() map[string]map[string]handler {
 		"/v1/jobs/{id}/events":  {"GET": s.events},
 		"/v1/jobs/{id}/stdin":   {"POST": s.postStdin},
 		"/v1/jobs/{id}/signal":  {"POST": s.postSignal},
-		"/v1/jobs/{id}/network": {"PUT": s.notInThisBuild("changing the network of a running job")},
+		"/v1/jobs/{id}/network": {"PUT": s.putNetwork},
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		return r.startFailed(ctx, "start the command", err)
 	}
 	r.timer.step(&r.Timings.Jail)
-	p.Started(proc)
+	p.Started(live{proc, plug})
 	p.Enter(api.StateRunning)
 
 	exit := s.await(ctx, w, proc, tree, place.group)

@@ -134,9 +134,10 @@ func (t fakeTree) Discard() error                                { return t.step
 
 type fakePlug struct{ *faked }
 
-func (p fakePlug) Denials() []api.Denial   { return nil }
-func (p fakePlug) Traffic() (int64, int64) { return 1, 2 }
-func (p fakePlug) Close() error            { return p.step("unplug") }
+func (p fakePlug) Rewire(network) (int, error) { return 0, nil }
+func (p fakePlug) Denials() []api.Denial       { return nil }
+func (p fakePlug) Traffic() (int64, int64)     { return 1, 2 }
+func (p fakePlug) Close() error                { return p.step("unplug") }
 
 // follow is a progress that writes down the states.
 type follow struct{ states []api.State }

@@ -292,7 +292,7 @@ func TestRoutesThatAreNot(t *testing.T) {
 	for _, path := range []string{"/v1/sessions", "/v1/sessions/x/exec", "/v1/workspaces", "/v1/workspaces/a/snapshots", "/v1/plugins/p/call"} {
 		w.problem(w.do("POST", path, "{}"), "unsupported", "")
 	}
-	w.problem(w.do("PUT", "/v1/jobs/x/network", "{}"), "unsupported", "")
+	w.problem(w.do("PUT", "/v1/jobs/x/network", "{}"), "not_found", "")
 
 	for path, allow := range map[string]string{"/v1/jobs": "GET, HEAD, POST", "/health": "GET, HEAD", "/v1/jobs/x/stdin": "POST", "/v1/jobs/x": "DELETE, GET, HEAD"} {
 		r := w.do("PATCH", path, "")

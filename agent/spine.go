@@ -74,6 +74,7 @@ type rooted interface {
 
 // plug is a job's connection to the network.
 type plug interface {
+	Rewire(n network) (cut int, err error)
 	Denials() []api.Denial
 	Traffic() (tx, rx int64)
 	Close() error

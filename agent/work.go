@@ -71,6 +71,7 @@ type network struct {
 // process is what may be done to a job's running command from outside.
 type process interface {
 	Signal(syscall.Signal) error
+	Rewire(n network) (cut int, err error)
 }
 
 // progress is how run tells its caller where a job stands.

@@ -113,6 +113,8 @@ func TestCompiledPolicyMeansWhatItSays(t *testing.T) {
 			}
 			if got, want := compiledVerdict(c, a, port, protocol), plainVerdict(p, a, port, protocol); got != want {
 				t.Fatalf("%v port %d protocol %d: verdict %d, want %d, by %+v", a, port, protocol, got, want, p)
+			} else if p.Allows(a, port, protocol) != (want == egressRuleRULE_ALLOW) {
+				t.Fatalf("%v port %d protocol %d: Allows says %t, by %+v", a, port, protocol, want != egressRuleRULE_ALLOW, p)
 			}
 		}
 	}

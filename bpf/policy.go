@@ -3,6 +3,7 @@ package bpf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Mode is what a policy does with a destination that no rule names.
@@ -80,4 +81,27 @@ func (p Policy) check(max int) error {
 		}
 	}
 	return nil
+}
+
+// nat64 is the well-known prefix of RFC 6052: a gateway sends such packets to the IPv4 address in the last 32 bits.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// Allows is the verdict of the request's rules on one destination, as the programs give it once no reserved range has refused
+// it. port is 0 for ICMP.
+func (p Policy) Allows(dst netip.Addr, port uint16, protocol Protocols) bool {
+	dst = dst.Unmap()
+	forms := []netip.Addr{dst}
+	if nat64.Contains(dst) {
+		all := dst.As16()
+		forms = append(forms, netip.AddrFrom4([4]byte(all[12:])))
+	}
+	named := func(rules []Rule) bool {
+		return slices.ContainsFunc(rules, func(r Rule) bool {
+			return slices.ContainsFunc(forms, r.Prefix.Contains) && r.Low <= port && port <= r.High && r.Protocols&protocol != 0
+		})
+	}
+	if p.Mode == ModeNone || protocol == 0 || named(p.Deny) {
+		return false
+	}
+	return p.Mode == ModeOpen || named(p.Allow)
 }

@@ -96,9 +96,6 @@ func reservedKey(p netip.Prefix) egressReservedKey {
 	return egressReservedKey{Prefixlen: uint32(p.Bits()), Addr: addrOf(p.Addr())}
 }
 
-// nat64 is the prefix that judge in src/judge.h sees through as well.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
 // Reserved reports whether an address is one that no policy opens.
 func (e *Egress) Reserved(a netip.Addr) (bool, error) {
 	var rule uint32

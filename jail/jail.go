@@ -40,12 +40,16 @@ const (
 	CauseCPU         = wire.CauseCPU
 	CauseMemory      = wire.CauseMemory
 	CausePids        = wire.CausePids
+	CauseNetlink     = wire.CauseNetlink
 	CauseOutput      = wire.CauseOutput
 	CauseDisk        = wire.CauseDisk
 	CauseCancelled   = wire.CauseCancelled
 	CauseStartFailed = wire.CauseStartFailed
 	CauseLost        = wire.CauseLost
 )
+
+// NetlinkBytes is what a job's netlink sockets may hold unread.
+const NetlinkBytes = wire.NetlinkBytes
 
 // Place is where a jail lives: made before its job is known, so that a jail can be prepared ahead of time.
 type Place struct {

@@ -13,8 +13,8 @@ import (
 
 // DNSAddress is where a jail's resolver listens: on the loopback of the jail's own namespace. There no port of the node has
 // to be open to jails, no other server or firewall of the node is in the way, a jail without a network is answered too, and
-// whoever asks is in that namespace.
-var DNSAddress = netip.AddrFrom4([4]byte{127, 0, 0, 53})
+// whoever asks is in that namespace. It is the address that programs ask when resolv.conf names none.
+var DNSAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // ListenDNS opens the sockets of the namespace's resolver. They hold the namespace: close them before it. No process of a
 // jail can have taken the port, since that needs a capability over the namespace.

@@ -76,7 +76,7 @@ func dnsIsTheJailsOwn(t *testing.T, w *world) {
 
 func pinsOpenAJailsWay(t *testing.T, w *world) {
 	j, other := w.newJail("allow", []string{denied4 + ":443"}, nil), w.newJail("allow", nil, nil)
-	pins := must(j.ns.NewPins(w.egress.NewPins()))(t)
+	pins := j.ns.NewPins(w.egress.NewPins())
 	defer func() { check(t, pins.Close()) }()
 	j.bindPins(pins.ID())
 	target := allowed4 + ":443"
@@ -125,7 +125,7 @@ func (j *jail) bindPins(id uint32) {
 func aConnectionKeepsItsPinBusy(t *testing.T, w *world) {
 	// Open by rules, so that no packet touches the pins: what is found is the connection itself.
 	j := w.newJail("open", nil, nil)
-	pins := must(j.ns.NewPins(w.egress.NewPins()))(t)
+	pins := j.ns.NewPins(w.egress.NewPins())
 	defer func() { check(t, pins.Close()) }()
 	busy := func(a string) bool {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -18,21 +19,14 @@ const flowIdle = 2 * time.Minute
 // Pins are a jail's pins that know which of them are in use. Close it before the namespace.
 type Pins struct {
 	*bpf.Pins
-	diag *netlink.Handle // lists the sockets of the jail's namespace
+	ns *Namespace
+
+	mu   sync.Mutex
+	diag *netlink.Handle // lists the sockets of the jail's namespace; nil until it is needed. Guarded by mu
 }
 
 // NewPins looks after pins of the jail in the namespace. It closes them.
-func (n *Namespace) NewPins(p *bpf.Pins) (*Pins, error) {
-	out := &Pins{Pins: p}
-	err := n.inside(func() (err error) {
-		out.diag, err = netlink.NewHandle(unix.NETLINK_INET_DIAG)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open socket diagnostics in the jail's namespace: %w", err)
-	}
-	return out, nil
-}
+func (n *Namespace) NewPins(p *bpf.Pins) *Pins { return &Pins{Pins: p, ns: n} }
 
 // Busy reports whether a flow of the jail uses an address: a TCP connection, however long it has been silent, or packets of
 // the last minutes.
@@ -40,6 +34,11 @@ func (p *Pins) Busy(a netip.Addr) (bool, error) {
 	idle, err := p.Idle(a)
 	if err != nil || idle < flowIdle {
 		return err == nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.openDiag(); err != nil {
+		return false, err
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := whole(func() ([]*netlink.Socket, error) { return p.diag.SocketDiagTCP(family) })
@@ -51,6 +50,21 @@ func (p *Pins) Busy(a netip.Addr) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// openDiag is called with mu held.
+func (p *Pins) openDiag() error {
+	if p.diag != nil {
+		return nil
+	}
+	err := p.ns.inside(func() (err error) {
+		p.diag, err = netlink.NewHandle(unix.NETLINK_INET_DIAG)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("open socket diagnostics in the jail's namespace: %w", err)
+	}
+	return nil
 }
 
 func isConnection(s *netlink.Socket) bool {
@@ -68,6 +82,10 @@ func isTo(s *netlink.Socket, a netip.Addr) bool {
 
 // Close removes the pins.
 func (p *Pins) Close() error {
-	p.diag.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.diag != nil {
+		p.diag.Close()
+	}
 	return p.Pins.Close()
 }

@@ -26,14 +26,15 @@ func TestUnusableURL(t *testing.T) {
 	} {
 		c := New(tc.url, "")
 		calls := map[string]func() error{
-			"run":    func() error { _, err := c.Run(t.Context(), api.JobRequest{}); return err },
-			"get":    func() error { _, err := c.Get(t.Context(), "x", 0); return err },
-			"list":   func() error { _, err := c.List(t.Context(), ListOptions{}); return err },
-			"signal": func() error { return c.Signal(t.Context(), "x", "SIGTERM") },
-			"stdin":  func() error { return c.Stdin(t.Context(), "x", strings.NewReader("a"), true) },
-			"cancel": func() error { _, err := c.Cancel(t.Context(), "x"); return err },
-			"health": func() error { _, err := c.Health(t.Context()); return err },
-			"node":   func() error { _, err := c.Node(t.Context()); return err },
+			"run":     func() error { _, err := c.Run(t.Context(), api.JobRequest{}); return err },
+			"get":     func() error { _, err := c.Get(t.Context(), "x", 0); return err },
+			"list":    func() error { _, err := c.List(t.Context(), ListOptions{}); return err },
+			"network": func() error { return c.SetNetwork(t.Context(), "x", api.Network{}) },
+			"signal":  func() error { return c.Signal(t.Context(), "x", "SIGTERM") },
+			"stdin":   func() error { return c.Stdin(t.Context(), "x", strings.NewReader("a"), true) },
+			"cancel":  func() error { _, err := c.Cancel(t.Context(), "x"); return err },
+			"health":  func() error { _, err := c.Health(t.Context()); return err },
+			"node":    func() error { _, err := c.Node(t.Context()); return err },
 			"events": func() error {
 				for _, err := range c.Events(t.Context(), "x", 0) {
 					return err

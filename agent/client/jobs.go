@@ -82,6 +82,11 @@ func (c *Client) Signal(ctx context.Context, id, signal string) error {
 	return c.discard(c.send(ctx, http.MethodPost, jobPath(id, "/signal"), nil, api.Signal{Signal: signal}))
 }
 
+// SetNetwork replaces a running job's egress rules. When it returns, they hold, and connections that they forbid have ended.
+func (c *Client) SetNetwork(ctx context.Context, id string, n api.Network) error {
+	return c.discard(c.send(ctx, http.MethodPut, jobPath(id, "/network"), nil, n))
+}
+
 // stdinChunk is how much one request carries of a stream: a stream may last for ever, a request may not.
 const stdinChunk = 64 << 10
 

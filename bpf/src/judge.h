@@ -56,15 +56,17 @@ static __always_inline struct range *match(struct ports *ports, __u32 bits)
 
 #define PIN_TICK 1000000000ULL
 
-// is_pinned also notes that the pin is in use, once a second at most: its memory is shared by all processors.
-static __noinline int is_pinned(__u32 set, const struct addr *a, __u32 bits)
+// is_pinned also notes that the pin is in use, once a second at most: its memory is shared by all processors. Global as
+// judge_form is.
+__noinline int is_pinned(__u32 set, const struct addr *a, __u32 bits)
 {
-	struct pin_key key = {.set = set, .addr = *a};
+	struct pin_key key = {.set = set};
 	struct pin *pin;
 	__u64 now;
 
-	if (!set)
+	if (!set || !a)
 		return 0;
+	key.addr = *a;
 	pin = bpf_map_lookup_elem(&tb_pins, &key);
 	if (!pin || !match(&pin->ports, bits))
 		return 0;
@@ -74,17 +76,23 @@ static __noinline int is_pinned(__u32 set, const struct addr *a, __u32 bits)
 	return 1;
 }
 
-// judge_form judges one written form of an address. bits is proto_bit << 16 | port: a subprogram takes few arguments.
-static __noinline enum rule judge_form(__u32 id, const struct addr *a, __u32 bits, __u32 pins)
+// judge_form judges one written form of an address. bits is proto_bit << 16 | port: a subprogram takes few arguments. It is
+// global, not static, so that the verifier walks it once and not for every state of every caller: loading takes a tenth of
+// the time. For that it must live with a pointer that might be null.
+__noinline enum rule judge_form(__u32 id, const struct addr *a, __u32 bits, __u32 pins)
 {
-	struct reserved_key reserved = {.prefixlen = 128, .addr = *a};
-	struct rule_key key = {.prefixlen = 160, .policy = id, .addr = *a};
+	struct reserved_key reserved = {.prefixlen = 128};
+	struct rule_key key = {.prefixlen = 160, .policy = id};
 	struct ports_key lists = {.policy = id};
 	struct policy *policy;
 	struct ports *ports;
 	struct range *range;
 	__u32 *found;
 
+	if (!a)
+		return RULE_NONE;
+	reserved.addr = *a;
+	key.addr = *a;
 	found = bpf_map_lookup_elem(&tb_reserved, &reserved);
 	if (found && *found != RULE_ALLOW)
 		return *found;

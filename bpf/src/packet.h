@@ -39,21 +39,19 @@ static __always_inline void remember_flow(const struct packet *p, __u32 ifindex,
 		bpf_map_update_elem(&tb_flows, &key, &fresh, BPF_ANY);
 }
 
-// A flow counts only under the policy it was allowed by: replacing a job's policy forgets them all.
-static __always_inline int is_reply(const struct packet *p, __u32 ifindex, __u32 policy)
+// flow_of finds the flow that an inbound packet belongs to.
+static __always_inline struct flow *flow_of(const struct packet *p, __u32 ifindex)
 {
 	struct flow_key key = {
 		.remote = p->src, .ifindex = ifindex, .local_port = p->dst_port, .remote_port = p->src_port,
 		.proto = p->proto, .family = p->family,
 	};
-	struct flow *flow;
 
 	if (p->proto != IPPROTO_UDP) { // the id of an echo is on both sides
 		key.local_port = p->src_port;
 		key.remote_port = 0;
 	}
-	flow = bpf_map_lookup_elem(&tb_flows, &key);
-	return flow && flow->policy == policy;
+	return bpf_map_lookup_elem(&tb_flows, &key);
 }
 
 static __always_inline void remember_frag(const struct packet *p, const struct addr *remote, __u32 ifindex, __u32 policy,
@@ -144,21 +142,33 @@ static __always_inline int judge_inbound(struct __sk_buff *skb, const struct pac
 					 __u32 ifindex)
 {
 	const struct addr *own = p->family == AF_INET ? &veth->addr4 : &veth->addr6;
+	struct flow *flow = 0;
+	__u16 port;
 
 	if (!addr_equal(&p->dst, own))
 		return DROP;
 	if (p->frag == FRAG_LATER)
 		return is_known_frag(p, &p->src, ifindex, veth->policy, 1) ? PASS : DROP;
 	if (p->proto == IPPROTO_TCP) {
-		// Nobody opens a connection into a jail, and only a peer that the policy lets the jail talk to may answer.
+		// Nobody opens a connection into a jail.
 		if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
 			return DROP;
-		return judge(veth->policy, &p->src, PROTO_TCP << 16 | p->src_port, veth->pins) == RULE_ALLOW ? PASS : DROP;
-	}
-	if (p->proto != IPPROTO_UDP && !is_echo_reply(p))
+	} else if (p->proto == IPPROTO_UDP || is_echo_reply(p)) {
+		flow = flow_of(p, ifindex);
+		if (!flow)
+			return DROP;
+	} else {
 		return is_own_error(skb, p, veth) ? PASS : DROP;
-	if (!is_reply(p, ifindex, veth->policy))
-		return DROP;
+	}
+	// Only a peer that the policy lets the jail talk to may answer. What the flow began under was judged; under another
+	// policy, since a running job's rules can change, it goes on where both allow its far end.
+	if (!flow || flow->policy != veth->policy) {
+		port = p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP ? p->src_port : 0;
+		if (judge(veth->policy, &p->src, (__u32)proto_bit(p->proto) << 16 | port, veth->pins) != RULE_ALLOW)
+			return DROP;
+		if (flow)
+			flow->policy = veth->policy;
+	}
 	if (p->frag == FRAG_FIRST)
 		remember_frag(p, &p->src, ifindex, veth->policy, 1);
 	return PASS;

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -87,7 +88,7 @@ type restorer struct {
 	root  *os.File
 	stack fdwalk.Stack
 	dirs  []*Entry // entered directories, outermost first: their attributes are set when they are left
-	file  *os.File // being filled, while More entries may follow
+	file  *os.File // being filled, open for reading, while More entries may follow
 	entry *Entry   // of file
 	stats Stats
 }
@@ -138,7 +139,7 @@ func (x *restorer) make(e *Entry, name string) error {
 		x.dirs = append(x.dirs, e)
 		return x.stack.Push(sub)
 	case File:
-		fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return fmt.Errorf("openat (O_EXCL): %w", err)
 		}
@@ -195,11 +196,25 @@ func (x *restorer) fill(e *Entry) error {
 		if x.stats.Bytes += run.Length; x.stats.Bytes > x.o.MaxBytes {
 			return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, x.o.MaxBytes)
 		}
-		if _, err := x.file.WriteAt(plain[run.Start:][:run.Length], run.Offset); err != nil {
+		if err := writeAt(x.file, plain[run.Start:][:run.Length], run.Offset); err != nil {
 			return fmt.Errorf("write %s: %w", quotePath(e.Path), err)
 		}
 	}
 	return nil
+}
+
+// writeAt writes through a descriptor that is there no longer than the write, and that no process is started beside. One
+// that is being started has a copy of every descriptor until its execve; with a copy of this one the file would still be
+// open for writing when a job executes it (ETXTBSY).
+func writeAt(f *os.File, data []byte, offset int64) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	w, err := os.OpenFile(fdPath(f), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = w.WriteAt(data, offset)
+	return errors.Join(err, w.Close())
 }
 
 // endFile completes the open file.
@@ -210,8 +225,8 @@ func (x *restorer) endFile() error {
 	f, e := x.file, x.entry
 	x.file, x.entry = nil, nil
 	defer f.Close()
-	if err := f.Truncate(e.Size); err != nil {
-		return fmt.Errorf("restore %s: ftruncate: %w", quotePath(e.Path), err)
+	if err := os.Truncate(fdPath(f), e.Size); err != nil {
+		return fmt.Errorf("restore %s: truncate: %w", quotePath(e.Path), err)
 	}
 	if err := x.attributes(f, e); err != nil {
 		return fmt.Errorf("restore %s: %w", quotePath(e.Path), err)

@@ -16,7 +16,7 @@ func TestEveryKindOfMemory(t *testing.T) {
 	const limit = 48 << 20
 	const overhead = 4 << 20 // of init, which is in the cgroup too and no part of the limit
 	inEveryMode(t, nil, func(t *testing.T, o *oracle, m mode) {
-		for _, kind := range []string{"tmp", "shm", "mapped", "memfd", "pipes", "sockets", "page_tables", "sysv"} {
+		for _, kind := range []string{"tmp", "shm", "mapped", "memfd", "pipes", "sockets", "page_tables", "epoll", "sysv"} {
 			t.Run(kind, func(t *testing.T) {
 				req := m.in(request(t, attack{file: "e03_memory.py"}))
 				req.Command = append(req.Command, kind)

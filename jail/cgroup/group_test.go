@@ -71,6 +71,7 @@ func TestLimitsAreLifted(t *testing.T) {
 	files := map[string]string{ // control file: value with the limits above, then with none
 		"memory.limit_in_bytes": "20971520 -", "memory.max": "20971520 max", "pids.max": "12 max",
 		"cpu.cfs_quota_us": "150000 -1", "cpu.max": "150000-100000 max-100000", "memory.memsw.limit_in_bytes": "20971520 -",
+		"memory.kmem.tcp.limit_in_bytes": "4194304 -",
 	}
 	check := func(which int) {
 		t.Helper()

@@ -92,10 +92,25 @@ func setMemoryV1(dir string, bytes int64) error {
 	if err := write(dir, "memory.limit_in_bytes", value); err != nil {
 		return err
 	}
+	if err := setSocketsV1(dir, bytes); err != nil {
+		return err
+	}
 	if swapCounted {
 		return write(dir, "memory.memsw.limit_in_bytes", value)
 	}
 	return ifExists(write(dir, "memory.swappiness", "0"))
+}
+
+// setSocketsV1 bounds what TCP and UDP sockets hold, which v1 counts apart and, without a limit, against the whole node's
+// budget (net.ipv4.tcp_mem): one job used that up. v2 counts it as memory. At the limit the kernel closes windows and drops
+// datagrams; nothing is killed.
+func setSocketsV1(dir string, bytes int64) error {
+	const share = 4
+	value := "-1"
+	if bytes > 0 {
+		value = strconv.FormatInt(bytes/share, 10)
+	}
+	return ifExists(write(dir, "memory.kmem.tcp.limit_in_bytes", value))
 }
 
 func setPids(dir string, n int64) error {

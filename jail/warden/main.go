@@ -20,6 +20,7 @@ type warden struct {
 	plan    wire.Plan
 	group   cgroup.Group
 	uidBase uint32
+	ownNet  bool       // the jail has a network namespace of its own
 	pid     int        // of init
 	init    *wire.Conn // to init
 	launch  *wire.Conn // to launch

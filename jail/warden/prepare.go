@@ -33,6 +33,7 @@ func (w *warden) prepare() error {
 		if err := unix.Setns(p.Files[0], unix.CLONE_NEWNET); err != nil {
 			return wire.Fail("netns", fmt.Errorf("setns(CLONE_NEWNET): %w", err))
 		}
+		w.ownNet = true
 	}
 	if err := w.startInit(m.Hostname); err != nil {
 		return err

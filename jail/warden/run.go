@@ -102,6 +102,9 @@ func (r *run) poise(h handed, pipes pipes) error {
 	defer pipes.closeWriters()
 	m := r.start
 	go r.watchGroup()
+	if r.ownNet { // else the table is the node's, and does not say whose a socket is
+		go r.watchNetlink()
+	}
 	if !m.Resize.Empty() {
 		if err := r.init.Send(&m.Resize); err != nil {
 			return wire.Fail("init", err)

@@ -32,12 +32,17 @@ const (
 	CauseCPU         Cause = "cpu"
 	CauseMemory      Cause = "memory"
 	CausePids        Cause = "pids"
+	CauseNetlink     Cause = "netlink" // its netlink sockets held more than NetlinkBytes
 	CauseOutput      Cause = "output"
 	CauseDisk        Cause = "disk" // Cancel with this cause, by the agent
 	CauseCancelled   Cause = "cancelled"
 	CauseStartFailed Cause = "start_failed"
 	CauseLost        Cause = "lost" // the warden or init died, or the run could no longer be recorded
 )
+
+// NetlinkBytes is what a job's netlink sockets may hold that nobody has read. The kernel charges such messages to nobody: 400
+// sockets held 2.8 GB under a memory limit of 64 MiB. Who asks for addresses reads the answer, some 10 KB, at once.
+const NetlinkBytes = 16 << 20
 
 // Exit is how a run ended.
 type Exit struct {

@@ -38,17 +38,23 @@ func (s *spent) charge(b Budget, name string, counted bool) (rule string, limit 
 // maxTold bounds how many distinct refusals of one job are told one by one.
 const maxTold = 100
 
-// told remembers which refusals were told. The Jail's lock guards it.
-type told map[[3]string]bool
+// told remembers which refusals were told, with the type of each name's first. The Jail's lock guards it.
+type told map[toldKey]string
 
-// fold replaces a refusal by the nameless sum of those that are too many to tell.
+type toldKey struct{ rule, name string }
+
+// fold makes refusals that mean one attempt look alike (programs ask for each address family), and replaces those that are
+// too many to tell by a nameless sum.
 func (t told) fold(r Refusal) Refusal {
-	key := [3]string{r.Rule, r.Name, r.Type}
-	if !t[key] {
+	key := toldKey{r.Rule, r.Name}
+	first, ok := t[key]
+	if !ok {
 		if len(t) >= maxTold {
 			return Refusal{Rule: r.Rule, Count: r.Count, Limit: r.Limit}
 		}
-		t[key] = true
+		t[key] = r.Type
+		return r
 	}
+	r.Type = first
 	return r
 }

@@ -21,8 +21,9 @@ type JailOptions struct {
 
 	None   bool // the job has no network: every name is refused
 	Rules  Rules
-	Budget Budget // zero: DefaultBudget
-	Pins   Pins   // nil only under None
+	Budget Budget   // zero: DefaultBudget
+	Search []string // of the jail's resolv.conf: names that programs made with it are told as what they began with
+	Pins   Pins     // nil only under None
 
 	// OpenByAddress tells whether the rules by address open an address: an internal one may then be the answer to a name.
 	OpenByAddress func(netip.Addr) bool

@@ -3,6 +3,7 @@ package resolver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -84,7 +85,7 @@ func TestOtherNamesNeverLeave(t *testing.T) {
 	}
 	got := w.refusals()
 	if !slices.ContainsFunc(got, func(r Refusal) bool {
-		return r.Name == "evil.test" && r.Type == "TXT" && r.Rule == RuleName && r.Count == 1
+		return r.Name == "evil.test" && r.Type == "A" && r.Rule == RuleName && r.Count == 1
 	}) {
 		t.Errorf("no refusal names evil.test: %+v", got)
 	}
@@ -108,6 +109,23 @@ func TestRefusalsThatAreTold(t *testing.T) {
 	}
 	if len(names) != maxTold+1 || names[""] != 50 {
 		t.Errorf("%d names are told and %d refusals summed up, want %d and 50", len(names)-1, names[""], maxTold)
+	}
+}
+
+func TestRefusalsOfOneAttemptAreOne(t *testing.T) {
+	w := newWorld(t, nil, rules(t, "api.example.com"), func(_ *Options, j *JailOptions) { j.Search = []string{"ns.svc.local.", "corp.test"} })
+	for _, name := range []string{"evil.test.ns.svc.local.", "evil.test.Corp.test.", "evil.test."} {
+		w.exchange("udp", name, dns.TypeAAAA)
+		w.exchange("udp", name, dns.TypeA)
+	}
+	w.exchange("udp", "db.corp.test.", dns.TypeA)
+	got := map[string]int64{}
+	for _, r := range w.refusals() {
+		got[r.Name+" "+r.Type] += r.Count
+	}
+	want := map[string]int64{"evil.test AAAA": 6, "db.corp.test A": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

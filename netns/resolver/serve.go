@@ -136,7 +136,19 @@ func (j *Jail) refuse(reply *dns.Msg, r Refusal) *dns.Msg {
 	return reply
 }
 
+// unsearched takes a search domain off a name that has dots without it too: programs ask for such a name by itself as well,
+// and the made-up ones say nothing more.
+func (j *Jail) unsearched(name string) string {
+	for _, s := range j.o.Search {
+		if stem, ok := strings.CutSuffix(name, "."+strings.TrimSuffix(strings.ToLower(s), ".")); ok && strings.Contains(stem, ".") {
+			return stem
+		}
+	}
+	return name
+}
+
 func (j *Jail) report(r Refusal) {
+	r.Name = j.unsearched(r.Name)
 	j.mu.Lock()
 	r = j.told.fold(r)
 	j.mu.Unlock()

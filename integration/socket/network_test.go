@@ -1,0 +1,214 @@
+package socket
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/agent/client"
+	"github.com/tolbooth-dev/tolbooth/integration/harness"
+)
+
+// echo answers what comes to addr of the world with the same, and counts the connections.
+func echo(t *testing.T, w *harness.World, addr string) (accepted *atomic.Int64) {
+	t.Helper()
+	var l net.Listener
+	if err := harness.InNetns(w.Ns, func() (err error) { l, err = net.Listen("tcp", addr); return err }); err != nil {
+		t.Fatal(err)
+	}
+	accepted = new(atomic.Int64)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			t.Cleanup(func() { c.Close() })
+			go io.Copy(c, c)
+		}
+	}()
+	return accepted
+}
+
+// printed waits until the job has printed a line.
+func printed(t *testing.T, a *harness.Agent, id, line string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * harness.Slow); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		out, _, _ := a.CLI("", "logs", id)
+		if strings.Contains(out, line+"\n") {
+			return
+		}
+	}
+	out, errs, _ := a.CLI("", "logs", id)
+	t.Fatalf("the job did not print %q: %s%s", line, out, errs)
+}
+
+// TestNetworkOfARunningJob: a job that began without a network gets one, keeps the connection that its next rules allow too
+// while they end the other, and loses it with its network. Each refusal names the rules that held at that moment.
+func TestNetworkOfARunningJob(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.0.2/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	echo(t, world, "10.88.0.1:80")
+	echo(t, world, "10.88.0.2:80")
+	job, err := a.Client.Start(t.Context(), api.JobRequest{
+		ID: "live", Language: "python", Limits: api.Limits{Wall: api.Duration(time.Minute)},
+		Code: `
+import errno, socket, time
+def name(call):
+    try: call()
+    except OSError as e: return errno.errorcode[e.errno]
+    return "ok"
+def until(addr):
+    while True:
+        try: s = socket.create_connection((addr, 80), 30)
+        except OSError: time.sleep(0.05)
+        else: return s
+def works(s):
+    s.send(b"x")
+    return s.recv(1) == b"x"
+def said(*words): print(*words, flush=True)
+said("refused", name(lambda: socket.create_connection(("10.88.0.1", 80), 5)))
+one, two = until("10.88.0.1"), until("10.88.0.2")
+said("both", works(one), works(two))
+said("two", name(lambda: two.recv(1)), works(one), name(lambda: socket.create_connection(("10.88.0.2", 80), 5)))
+said("one", name(lambda: one.recv(1)), name(lambda: socket.create_connection(("10.88.0.1", 80), 5)))
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(n api.Network) {
+		t.Helper()
+		start := time.Now()
+		if err := a.Client.SetNetwork(t.Context(), job.ID, n); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v in %v", n, time.Since(start))
+	}
+	printed(t, a, job.ID, "refused EPERM")
+	set(api.Network{Mode: "allow", Allow: []string{"10.88.0.0/24:80/tcp"}})
+	printed(t, a, job.ID, "both True True")
+	set(api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80/tcp"}})
+	printed(t, a, job.ID, "two ECONNABORTED True EPERM")
+	set(api.Network{})
+	printed(t, a, job.ID, "one ECONNABORTED EPERM")
+	done, err := a.Client.Wait(t.Context(), job.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]bool{}
+	for _, d := range done.Result.Denials {
+		rules[d.Rule+" "+d.What] = true
+	}
+	for _, want := range []string{"network.none connect 10.88.0.1:80/tcp", "network.default connect 10.88.0.2:80/tcp"} {
+		if !rules[want] {
+			t.Errorf("no denial %s: %+v", want, done.Result.Denials)
+		}
+	}
+	if u := done.Result.Usage; u.NetTxBytes == 0 || u.NetRxBytes == 0 {
+		t.Errorf("traffic was not counted: %+v", u)
+	}
+	refusedAs(t, a.Client.SetNetwork(t.Context(), job.ID, api.Network{}), 409, "")
+}
+
+// TestFlippingRulesOpensNothing: while a job's rules change to and fro a hundred times, an address that none of them allows
+// is never reached, and one that all allow always is.
+func TestFlippingRulesOpensNothing(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.0.2/32", "10.88.0.3/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	denied := echo(t, world, "10.88.0.3:80")
+	echo(t, world, "10.88.0.1:80")
+	_, err := a.Client.Start(t.Context(), api.JobRequest{
+		ID: "flip", Language: "python", Limits: api.Limits{Wall: api.Duration(2 * time.Minute)},
+		Network: api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}}, Stdin: api.Stdin{Open: true},
+		Code: `
+import select, socket, sys
+kept = socket.create_connection(("10.88.0.1", 80), 30)
+print("begun", flush=True)
+tries = 0
+while not select.select([0], [], [], 0)[0]:
+    tries += 1
+    try: socket.create_connection(("10.88.0.3", 80), 1)
+    except PermissionError: pass
+    else: sys.exit("connected")
+    kept.send(b"x")
+    assert kept.recv(1) == b"x"
+print("tried" if tries > 50 else "too few tries", flush=True)
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed(t, a, "flip", "begun")
+	for i := range 100 {
+		n := api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80", "10.88.0.2:80"}}
+		if i%2 == 1 {
+			n = api.Network{Mode: "open", Deny: []string{"10.88.0.3"}}
+		}
+		if err := a.Client.SetNetwork(t.Context(), "flip", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Client.Stdin(t.Context(), "flip", strings.NewReader("\n"), true); err != nil {
+		t.Fatal(err)
+	}
+	done, err := a.Client.Wait(t.Context(), "flip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := done.Result; res.Outcome != api.OutcomeOK || res.Stdout != "begun\ntried\n" {
+		t.Errorf("%s %s: %s%s", res.Outcome, res.Detail, res.Stdout, res.Stderr)
+	}
+	if n := denied.Load(); n != 0 {
+		t.Errorf("%d connections reached an address that no rule allows", n)
+	}
+}
+
+// TestNetworkChangesAreChecked: what cannot be carried out is refused by name and changes nothing.
+func TestNetworkChangesAreChecked(t *testing.T) {
+	a := harness.Start(t, harness.Options{})
+	for _, mode := range []string{"syd", "minimal"} {
+		if _, err := a.Client.Start(t.Context(), api.JobRequest{ID: mode, Jail: mode, Command: []string{"sleep", "60"}}); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * harness.Slow); ; time.Sleep(10 * time.Millisecond) {
+			if j, err := a.Client.Get(t.Context(), mode, 0); err != nil || time.Now().After(deadline) {
+				t.Fatalf("%s is not running: %+v %v", mode, j, err)
+			} else if j.State == api.StateRunning {
+				break
+			}
+		}
+	}
+	for _, c := range []struct {
+		job    string
+		n      api.Network
+		status int
+		field  string
+	}{
+		{"syd", api.Network{Mode: "some"}, 400, "network.mode"},
+		{"syd", api.Network{Mode: "allow", Allow: []string{"10.0.0.1:80", "10.0.0.0/33:80"}}, 400, "network.allow[1]"},
+		{"syd", api.Network{Mode: "open", Allow: []string{"10.0.0.1"}}, 400, "network.allow"},
+		{"minimal", api.Network{Mode: "none"}, 422, "jail"},
+		{"nobody", api.Network{}, 404, ""},
+	} {
+		refusedAs(t, a.Client.SetNetwork(t.Context(), c.job, c.n), c.status, c.field)
+	}
+	for _, id := range []string{"syd", "minimal"} {
+		if _, err := a.Client.Cancel(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// refusedAs checks a refusal's status and field.
+func refusedAs(t *testing.T, err error, status int, field string) {
+	t.Helper()
+	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Status != status || p.Field != field || p.Detail == "" {
+		t.Errorf("%v, want status %d for the field %q", err, status, field)
+	}
+}
