@@ -14,6 +14,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/netns"
+	"github.com/tolbooth-dev/tolbooth/netns/resolver"
 )
 
 // nets connects jobs to the network: the policy is bound before the job's first instruction, the veth, if the job may
@@ -21,6 +22,7 @@ import (
 type nets struct {
 	egress *bpf.Egress
 	links  *netns.Manager
+	lookup lookup
 
 	mu       sync.Mutex
 	watching map[uint32]*wire // by slot; guarded by mu
@@ -35,6 +37,8 @@ type wire struct {
 	ns     *netns.Namespace // nil: the job is in the agent's
 	zero   time.Duration    // monotonic time of the job's admission
 	deny   func(api.Denial)
+	pins   *netns.Pins    // nil: the job is in the agent's namespace
+	names  *resolver.Jail // nil: likewise
 
 	changing sync.Mutex // guards what follows
 	closed   bool
@@ -48,8 +52,8 @@ type wire struct {
 	events  uint64
 }
 
-func newNets(e *bpf.Egress, m *netns.Manager) *nets {
-	n := &nets{egress: e, links: m, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+func newNets(e *bpf.Egress, m *netns.Manager, l lookup) *nets {
+	n := &nets{egress: e, links: m, lookup: l, watching: map[uint32]*wire{}, refused: map[string]int64{}}
 	go n.dispatch()
 	return n
 }
@@ -68,6 +72,9 @@ func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error
 	}
 	if x.policy, x.release, err = n.egress.SetPolicy(w.Network.Policy); err != nil {
 		return nil, fmt.Errorf("load the egress policy: %w", err)
+	}
+	if err := x.serveNames(); err != nil {
+		return nil, err
 	}
 	n.watch(x)
 	return x, x.judge(x.policy, w.Network.Mode != "none")
@@ -107,6 +114,9 @@ func (x *wire) event(e bpf.Event) {
 // Denials are all refusals of the job so far. The ring is read by another goroutine, so it waits, briefly, until that has
 // seen as many events of the slot as the kernel sent.
 func (x *wire) Denials() []api.Denial {
+	if x.names != nil {
+		x.names.Flush()
+	}
 	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
 		c, err := x.nets.egress.Stats(x.slot)
 		if err != nil || x.seen() >= c.Reported {
@@ -148,6 +158,7 @@ func (x *wire) Close() error {
 	if x.release != nil {
 		errs = append(errs, x.release())
 	}
+	errs = append(errs, x.closeNames())
 	x.nets.mu.Lock()
 	delete(x.nets.watching, x.slot)
 	x.nets.mu.Unlock()
@@ -181,6 +192,7 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	case "network.default":
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
 		d.Fix = allowFix(x.network.Allow, dest)
+		x.nameAddress(&d, e, proto)
 	case "network.deny":
 		d.Why = "a rule of network.deny names the destination, and deny outranks allow; remove that rule if the job needs it"
 		d.Fix = x.denyFix(e)
@@ -205,12 +217,10 @@ func (x *wire) denyFix(e bpf.Event) jsontext.Value {
 	if p.Mode == bpf.ModeAllow && !slices.ContainsFunc(p.Allow, func(r bpf.Rule) bool { return names(r, e) }) {
 		return noFix
 	}
-	rest := []string{}
-	for i, r := range p.Deny {
-		if !names(r, e) {
-			rest = append(rest, x.network.Deny[i])
-		}
-	}
+	rest := slices.DeleteFunc(slices.Clone(x.network.Deny), func(text string) bool {
+		r, err := netns.ParseRule(text)
+		return err == nil && names(r, e)
+	})
 	return mustJSON(map[string]any{"network": map[string]any{"deny": rest}})
 }
 

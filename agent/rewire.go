@@ -91,13 +91,16 @@ func (x *wire) Rewire(n network) (cut int, err error) {
 	x.mu.Lock()
 	x.network = n
 	x.mu.Unlock()
+	if err := x.renames(n.Names); err != nil {
+		return 0, err
+	}
 	if err := before(); err != nil {
 		return 0, fmt.Errorf("drop the old egress policy: %w", err)
 	}
 	if x.link == nil {
 		return 0, nil
 	}
-	if cut, err = x.ns.Cut(n.Policy); err != nil {
+	if cut, err = x.ns.Cut(x.allows); err != nil {
 		return cut, fmt.Errorf("the new rules are in force, but connections that they forbid were not ended and hang: %w", err)
 	}
 	return cut, nil
@@ -107,7 +110,7 @@ func (x *wire) Rewire(n network) (cut int, err error) {
 func (x *wire) judge(policy uint32, connect bool) (err error) {
 	bind := func(l *netns.Link) error {
 		return x.nets.egress.BindVeth(bpf.Veth{
-			Ifindex: l.Ifindex, Slot: x.slot, Policy: policy, Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
+			Ifindex: l.Ifindex, Slot: x.slot, Policy: policy, Pins: x.pinned(), Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
 		})
 	}
 	switch {
@@ -119,7 +122,7 @@ func (x *wire) judge(policy uint32, connect bool) (err error) {
 	if err != nil {
 		return err
 	}
-	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, OnNode: x.ns == nil}
+	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, Pins: x.pinned(), OnNode: x.ns == nil}
 	if x.link != nil {
 		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
 	}

@@ -45,7 +45,7 @@ func (p *Pins) Busy(a netip.Addr) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("list the jail's connections: %w", err)
 		}
-		if slices.ContainsFunc(sockets, func(s *netlink.Socket) bool { return isConnection(s) && isTo(s, a) }) {
+		if slices.ContainsFunc(sockets, func(s *netlink.Socket) bool { return connected(s) && remote(s) == a }) {
 			return true, nil
 		}
 	}
@@ -65,19 +65,6 @@ func (p *Pins) openDiag() error {
 		return fmt.Errorf("open socket diagnostics in the jail's namespace: %w", err)
 	}
 	return nil
-}
-
-func isConnection(s *netlink.Socket) bool {
-	switch s.State {
-	case netlink.TCP_ESTABLISHED, netlink.TCP_FIN_WAIT1, netlink.TCP_FIN_WAIT2, netlink.TCP_CLOSE_WAIT, netlink.TCP_LAST_ACK, netlink.TCP_CLOSING:
-		return true
-	}
-	return false
-}
-
-func isTo(s *netlink.Socket, a netip.Addr) bool {
-	peer, ok := netip.AddrFromSlice(s.ID.Destination)
-	return ok && peer.Unmap() == a
 }
 
 // Close removes the pins.

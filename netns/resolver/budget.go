@@ -34,27 +34,3 @@ func (s *spent) charge(b Budget, name string, counted bool) (rule string, limit 
 	s.queries++
 	return "", 0
 }
-
-// maxTold bounds how many distinct refusals of one job are told one by one.
-const maxTold = 100
-
-// told remembers which refusals were told, with the type of each name's first. The Jail's lock guards it.
-type told map[toldKey]string
-
-type toldKey struct{ rule, name string }
-
-// fold makes refusals that mean one attempt look alike (programs ask for each address family), and replaces those that are
-// too many to tell by a nameless sum.
-func (t told) fold(r Refusal) Refusal {
-	key := toldKey{r.Rule, r.Name}
-	first, ok := t[key]
-	if !ok {
-		if len(t) >= maxTold {
-			return Refusal{Rule: r.Rule, Count: r.Count, Limit: r.Limit}
-		}
-		t[key] = r.Type
-		return r
-	}
-	r.Type = first
-	return r
-}

@@ -12,6 +12,8 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
+
+	"github.com/tolbooth-dev/tolbooth/bpf"
 )
 
 // JailOptions are what one jail may ask, and who hears of it.
@@ -19,11 +21,10 @@ type JailOptions struct {
 	UDP net.PacketConn // the Jail closes both
 	TCP net.Listener
 
-	None   bool // the job has no network: every name is refused
 	Rules  Rules
 	Budget Budget   // zero: DefaultBudget
 	Search []string // of the jail's resolv.conf: names that programs made with it are told as what they began with
-	Pins   Pins     // nil only under None
+	Pins   Pins
 
 	// OpenByAddress tells whether the rules by address open an address: an internal one may then be the answer to a name.
 	OpenByAddress func(netip.Addr) bool
@@ -59,12 +60,12 @@ type Jail struct {
 
 // Serve answers on the jail's sockets until Close.
 func (r *Resolver) Serve(o JailOptions) (*Jail, error) {
-	if o.UDP == nil || o.TCP == nil || o.Refused == nil || o.Fault == nil || o.Pins == nil && !o.None {
+	if o.UDP == nil || o.TCP == nil || o.Refused == nil || o.Fault == nil || o.Pins == nil {
 		return nil, errors.New("serve names to a jail: sockets, Pins, Refused and Fault are needed")
 	}
 	j := &Jail{
 		resolver: r, o: o, budget: o.Budget, pace: rate.NewLimiter(perSecond, burst),
-		rules: newTable(o.Rules), told: told{},
+		rules: newTable(o.Rules), told: told{seen: map[toldKey]string{}},
 		pins: pinTable{kernel: o.Pins, held: map[netip.Addr]map[string]grant{}},
 	}
 	if j.budget == (Budget{}) {
@@ -139,6 +140,13 @@ func (j *Jail) SetRules(r Rules) error {
 	return j.pins.rejudge(j.rules)
 }
 
+// Allows reports whether a pin opens a port of an address.
+func (j *Jail) Allows(a netip.Addr, port uint16, protocol bpf.Protocols) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pins.allows(a, port, protocol)
+}
+
 // Names are the names that an address is pinned for.
 func (j *Jail) Names(a netip.Addr) []string {
 	j.mu.Lock()
@@ -162,6 +170,7 @@ func (j *Jail) expire(now time.Time) {
 	j.mu.Lock()
 	err := j.pins.expire(now)
 	j.mu.Unlock()
+	j.flush(now.Add(-patience))
 	if err != nil {
 		j.o.Fault(err)
 	}

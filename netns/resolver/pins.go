@@ -156,6 +156,16 @@ func (t *pinTable) rejudge(rules *table) error {
 	return errors.Join(errs...)
 }
 
+// allows reports whether a pin opens a port of an address.
+func (t *pinTable) allows(a netip.Addr, port uint16, protocol bpf.Protocols) bool {
+	for _, g := range t.held[a] {
+		if slices.ContainsFunc(g.ports, func(p bpf.Ports) bool { return p.Low <= port && port <= p.High && p.Protocols&protocol != 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
 // names are the names that an address is pinned for, in order.
 func (t *pinTable) names(a netip.Addr) []string {
 	var out []string

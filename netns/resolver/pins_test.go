@@ -96,6 +96,11 @@ func TestNewRulesHoldAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, byText(w.kernel.pinned())); diff != "" {
 		t.Errorf("pins (-want +got):\n%s", diff)
 	}
+	for port, want := range map[uint16]bool{80: true, 443: false} {
+		if got := w.jail.Allows(netip.MustParseAddr("203.0.113.10"), port, bpf.TCP); got != want {
+			t.Errorf("port %d: %v", port, got)
+		}
+	}
 	if m := w.ask("b.test.", dns.TypeA); m.Rcode != dns.RcodeNameError {
 		t.Errorf("%s", m)
 	}

@@ -3,7 +3,6 @@ package resolver
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -113,19 +112,36 @@ func TestRefusalsThatAreTold(t *testing.T) {
 }
 
 func TestRefusalsOfOneAttemptAreOne(t *testing.T) {
-	w := newWorld(t, nil, rules(t, "api.example.com"), func(_ *Options, j *JailOptions) { j.Search = []string{"ns.svc.local.", "corp.test"} })
-	for _, name := range []string{"evil.test.ns.svc.local.", "evil.test.Corp.test.", "evil.test."} {
+	r := rules(t, "api.example.com")
+	r.Deny = parse(t, []string{"bad.test"})
+	w := newWorld(t, nil, r, func(_ *Options, j *JailOptions) { j.Search = []string{"ns.svc.local.", "corp.test"} })
+	for _, name := range []string{
+		"evil.test.ns.svc.local.", "evil.test.Corp.test.", "evil.test.", // many dots are asked for
+		"late.test.", "late.test.ns.svc.local.", "late.test.corp.test.", // few
+		"bad.test.corp.test.", "bad.test.",
+		"api.example.com.ns.svc.local.", "api.example.com.corp.test.", // it exists, but has no such address
+		"a.db.corp.test.", "db.corp.test.",
+	} {
 		w.exchange("udp", name, dns.TypeAAAA)
 		w.exchange("udp", name, dns.TypeA)
 	}
-	w.exchange("udp", "db.corp.test.", dns.TypeA)
-	got := map[string]int64{}
-	for _, r := range w.refusals() {
-		got[r.Name+" "+r.Type] += r.Count
+	got := func() map[string]int64 {
+		sum := map[string]int64{}
+		for _, r := range w.refusals() {
+			sum[r.Rule+" "+r.Name+" "+r.Type] += r.Count
+		}
+		return sum
 	}
-	want := map[string]int64{"evil.test AAAA": 6, "db.corp.test A": 1}
-	if !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	want := map[string]int64{
+		"network.dns evil.test AAAA": 6, "network.dns late.test AAAA": 6, "network.deny bad.test AAAA": 4, "network.dns db.corp.test AAAA": 2,
+	}
+	if diff := cmp.Diff(want, got()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w.jail.Flush()
+	want["network.dns a.db.corp.test AAAA"] = 2
+	if diff := cmp.Diff(want, got()); diff != "" {
+		t.Errorf("at the end (-want +got):\n%s", diff)
 	}
 }
 
@@ -386,7 +402,7 @@ func TestOpenAndNone(t *testing.T) {
 	if m := w.ask("bad.test.", dns.TypeA); m.Rcode != dns.RcodeNameError || w.refusals()[0].Rule != RuleDeny {
 		t.Errorf("%s", m)
 	}
-	w = newWorld(t, records, Rules{Open: true}, func(_ *Options, j *JailOptions) { j.None, j.Pins = true, nil })
+	w = newWorld(t, records, Rules{None: true})
 	if m := w.ask("any.test.", dns.TypeA); m.Rcode != dns.RcodeNameError || w.refusals()[0].Rule != RuleNone || len(w.zone.questions()) != 0 {
 		t.Errorf("%s", m)
 	}

@@ -9,6 +9,7 @@ import (
 
 // Rules are what a job may look up. Deny outranks Allow, port by port.
 type Rules struct {
+	None  bool // the job has no network: every name is refused
 	Open  bool // names that no rule mentions are allowed too: the job may reach any address
 	Allow []netns.NameRule
 	Deny  []netns.NameRule
@@ -23,14 +24,14 @@ type verdict struct {
 
 // table finds the rules of a name in one step a label, however many rules there are.
 type table struct {
-	open        bool
+	none, open  bool
 	allow, deny ruleMap
 }
 
 type ruleMap struct{ exact, below map[string][]bpf.Ports }
 
 func newTable(r Rules) *table {
-	return &table{open: r.Open, allow: newRuleMap(r.Allow), deny: newRuleMap(r.Deny)}
+	return &table{none: r.None, open: r.Open, allow: newRuleMap(r.Allow), deny: newRuleMap(r.Deny)}
 }
 
 func newRuleMap(rules []netns.NameRule) ruleMap {
@@ -61,6 +62,9 @@ func (m ruleMap) find(name string) (ports []bpf.Ports, exactly bool) {
 
 // judge decides on a canonical name.
 func (t *table) judge(name string) verdict {
+	if t.none {
+		return verdict{refused: RuleNone}
+	}
 	deny, _ := t.deny.find(name)
 	if t.open {
 		// Addresses are open, so a name is closed whole or not at all.

@@ -108,9 +108,6 @@ func locally(name string, qtype uint16) ([]dns.RR, bool) {
 
 // admit decides whether a name may be asked for, and charges for it.
 func (j *Jail) admit(name string) (Refusal, bool) {
-	if j.o.None {
-		return Refusal{Name: name, Rule: RuleNone}, true
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := j.rules.judge(name)
@@ -134,25 +131,6 @@ func (j *Jail) refuse(reply *dns.Msg, r Refusal) *dns.Msg {
 	explain(reply, dns.ExtendedErrorCodeBlocked, r.Text())
 	j.report(r)
 	return reply
-}
-
-// unsearched takes a search domain off a name that has dots without it too: programs ask for such a name by itself as well,
-// and the made-up ones say nothing more.
-func (j *Jail) unsearched(name string) string {
-	for _, s := range j.o.Search {
-		if stem, ok := strings.CutSuffix(name, "."+strings.TrimSuffix(strings.ToLower(s), ".")); ok && strings.Contains(stem, ".") {
-			return stem
-		}
-	}
-	return name
-}
-
-func (j *Jail) report(r Refusal) {
-	r.Name = j.unsearched(r.Name)
-	j.mu.Lock()
-	r = j.told.fold(r)
-	j.mu.Unlock()
-	j.o.Refused(r)
 }
 
 // forward asks the upstreams, pins what they answer, and only then answers the job.
