@@ -10,9 +10,10 @@
 // before the answer is sent: Pins gets each address with the ports of the rules that matched the name, for the answer's
 // lifetime or MinPin, whichever is longer, and for as long as the job's flows use it.
 //
-// A refused name is answered with NXDOMAIN at once: resolvers take that for final, while REFUSED makes them try again and
-// report a temporary failure (TestHowClientsFail of the integration suite has the figures). An extended error (RFC 8914) tells
-// whoever asks by EDNS which rule it was and what to ask for. Each refusal is handed to Refused as a value.
+// A refused name is answered with NXDOMAIN at once, since programs take that for final (ENOTFOUND, "no such host", two
+// queries), where REFUSED and SERVFAIL are temporary to glibc, Node and Go (EAI_AGAIN, "server misbehaving", four queries) and
+// invite another try. An extended error (RFC 8914) tells whoever asks by EDNS which rule it was and what to ask for. Each
+// refusal is handed to Refused as a value.
 //
 // It keeps no cache: the upstreams have one. It validates no signatures, and never follows a name by itself. It never logs,
 // never touches the kernel (Pins does), and never decides what a request may say. The agent calls it; no privileges.
