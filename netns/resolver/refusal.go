@@ -21,7 +21,7 @@ const (
 // Refusal is a lookup that was refused, or of which addresses were taken out.
 type Refusal struct {
 	Name  string // empty: several names beyond those that are told one by one
-	Type  string // A, AAAA, …
+	Type  string // A, also for AAAA; MX, TXT, …
 	Rule  string
 	Addrs []netip.Addr // taken out, under RuleRebinding
 	Count int64

@@ -133,13 +133,13 @@ func TestRefusalsOfOneAttemptAreOne(t *testing.T) {
 		return sum
 	}
 	want := map[string]int64{
-		"network.dns evil.test AAAA": 6, "network.dns late.test AAAA": 6, "network.deny bad.test AAAA": 4, "network.dns db.corp.test AAAA": 2,
+		"network.dns evil.test A": 6, "network.dns late.test A": 6, "network.deny bad.test A": 4, "network.dns db.corp.test A": 2,
 	}
 	if diff := cmp.Diff(want, got()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	w.jail.Flush()
-	want["network.dns a.db.corp.test AAAA"] = 2
+	want["network.dns a.db.corp.test A"] = 2
 	if diff := cmp.Diff(want, got()); diff != "" {
 		t.Errorf("at the end (-want +got):\n%s", diff)
 	}

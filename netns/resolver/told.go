@@ -14,7 +14,7 @@ const (
 
 // told is what was told of a job's refusals. The Jail's lock guards it.
 type told struct {
-	seen    map[toldKey]string // the type that each name was first asked for
+	seen    map[toldKey]string // the type that each name was first asked for, of the address types A
 	waiting []waiting
 }
 
@@ -37,6 +37,9 @@ func (t *told) fold(r Refusal) Refusal {
 	}
 	if !ok {
 		first = r.Type
+		if first == "AAAA" { // the two are asked for at once, and either may come first
+			first = "A"
+		}
 		t.seen[key] = first
 	}
 	r.Type = first
