@@ -58,8 +58,9 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 
 	ctx := context.Background()
 	n := &node{cfg: &cfg, faults: &faults{}}
+	explainers := probe.FindExplainers()
 	built, err := build(ctx, parts{
-		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, Explainer: cfg.Explainer, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
+		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, Explainers: explainers, Explainer: cfg.Explainer, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
 		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Extras: cfg.Extras, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
 		Internal: cfg.Network.Internal, Forward: cfg.Network.Forward, DNS: cfg.Network.DNS,
 	}, n.faults, log)
@@ -71,7 +72,7 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	}
 	n.built = built
 	// After the parts, so that what they needed is not tried twice.
-	n.found = probe.Run(ctx, probe.Options{StateDir: cfg.State, Egress: built.egressHook()})
+	n.found = probe.Run(ctx, probe.Options{StateDir: cfg.State, Egress: built.egressHook(), Explainers: &explainers})
 
 	server, err := newServer(cfg, serverParts{
 		Runner: n, Report: n.report, Words: n.words, Fault: n.faults.add, Programs: n.found.Languages, Log: log,

@@ -38,6 +38,8 @@ type auditRequest struct {
 	CommandCut bool        `json:"command_cut,omitzero"`
 	Mode       string      `json:"mode"`
 	Workspace  string      `json:"workspace"`
+	Env        []string    `json:"env"` // names of variables
+	EnvCut     bool        `json:"env_cut,omitzero"`
 	Limits     api.Limits  `json:"limits"`
 	Network    api.Network `json:"network"`
 	Policy     api.Policy  `json:"policy"`
@@ -50,11 +52,14 @@ type auditResult struct {
 	Stderr         string `json:"stderr,omitzero"`
 	Encoding       string `json:"encoding,omitzero"`
 	DenialsOmitted int    `json:"denials_omitted,omitzero"`
+
+	Effective *api.Effective `json:"effective,omitzero"` // the line's request says the same
 }
 
 // Bounds of one line.
 const (
 	maxAuditCommand = 4 << 10
+	maxAuditEnv     = 4 << 10
 	maxAuditLine    = 512 << 10
 	fewDenials      = 64
 )
@@ -63,14 +68,15 @@ const (
 func auditOf(node string, j *job, final api.Job) ([]byte, error) {
 	a := auditLine{
 		Version: auditVersion, ID: j.id, Node: node, CreatedAt: final.CreatedAt, FinishedAt: *final.FinishedAt, Labels: final.Labels,
-		Request: auditRequest{Hash: j.meta.Request, Mode: string(j.meta.Mode), Workspace: j.meta.Workspace, Command: []string{}},
+		Request: auditRequest{Hash: j.meta.Request, Mode: string(j.meta.Mode), Workspace: j.meta.Workspace, Command: []string{}, Env: []string{}},
 		Result:  auditResult{Result: *final.Result},
 	}
 	if w := j.work; len(w.Command) > 0 {
 		a.Peer = w.Peer.audit()
 		a.Request.Command, a.Request.CommandCut = cutWords(w.Command, maxAuditCommand)
 		a.Request.Limits = w.Limits.wire()
-		a.Request.Network = api.Network{Mode: w.Network.Mode, Allow: w.Network.Allow, Deny: w.Network.Deny}
+		a.Request.Network = w.Network.wire()
+		a.Request.Env, a.Request.EnvCut = cutWords(variables(w.Env), maxAuditEnv)
 	}
 	a.Request.Policy = api.Policy{Extras: j.meta.Extras, Deny: j.meta.Deny}
 	a.Result.Outputs = append([]api.Output{}, a.Result.Outputs...)

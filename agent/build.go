@@ -31,7 +31,8 @@ type parts struct {
 	State      string
 	JailBinary string
 	Mode       jail.Mode
-	Explainer  string // auto, notify, ptrace
+	Explainers probe.Explainers
+	Explainer  string // of them: auto, notify, ptrace
 	MaxJobs    int
 	Prepared   int // places kept ready
 	LimitsMax  limits
@@ -86,7 +87,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 		return nil, fmt.Errorf("compile the syscall policy: %w", err)
 	}
 
-	explainer, err := probe.Explainer(o.Explainer)
+	explainer, err := o.Explainers.Choose(o.Explainer)
 	if err != nil && o.Mode == jail.Syd {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (b *built) openNetwork(o parts) error {
 	if err != nil {
 		return err
 	}
-	b.spine.nets, b.egress = newNets(egress, links, l), string(egress.Hook())
+	b.spine.nets, b.egress = newNets(egress, links, l, b.spine.faults), string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 

@@ -23,8 +23,9 @@ type evidence struct {
 	network []api.Denial
 }
 
-// denied lists every refusal of the run: system calls, connections, files, the signal that ended it, and limits.
-func (r *outcome) denied(e evidence) {
+// denied lists every refusal of the run: system calls, connections, files, the signal that ended it, and limits. Late are
+// those that nobody could tell while the command ran.
+func (r *outcome) denied(e evidence) (late []api.Denial) {
 	calls, err := wordCalls(e.policy, e.extras, e.printed.Calls)
 	if err != nil {
 		r.problem(fmt.Errorf("word the refused calls: %w", err))
@@ -36,20 +37,21 @@ func (r *outcome) denied(e evidence) {
 		limits: r.limits, most: e.most, peak: r.Usage.MemoryPeakBytes, inodes: r.inodes, quota: e.quota, atMS: r.Usage.WallMS,
 		callsRefused: slices.ContainsFunc(calls, func(d api.Denial) bool { return d.Errno == "EPERM" }),
 	}
-	r.Denials = append(append(r.Denials, calls...), e.network...)
 	limit := r.limitDenials(e.most)
 	for _, d := range facts.explain(e.printed.Stdout, e.printed.Stderr) {
 		if !hasRule(limit, d.Rule) { // what the kernel saw says it better
-			r.Denials = append(r.Denials, d)
+			late = append(late, d)
 		}
 	}
 	switch r.Outcome {
 	case api.OutcomeSignal:
-		r.Denials = append(r.Denials, facts.signalled(unix.Signal(e.exit.Signal)))
+		late = append(late, facts.signalled(unix.Signal(e.exit.Signal)))
 	case api.OutcomeOK, api.OutcomeExit:
-		r.Denials = append(r.Denials, facts.children(r.ExitCode, e.printed.Stderr)...)
+		late = append(late, facts.children(r.ExitCode, e.printed.Stderr)...)
 	}
-	r.Denials = append(r.Denials, limit...)
+	late = append(late, limit...)
+	r.Denials = slices.Concat(r.Denials, calls, e.network, late)
+	return late
 }
 
 // limitDenials explains the limit that ended the job, and those that the kernel enforced although it went on: a fork that

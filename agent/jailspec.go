@@ -15,8 +15,8 @@ import (
 // (devices, its processes' files in proc), which have their own permissions.
 var writable = []string{"/workspace", "/tmp", "/var/tmp", "/run", "/dev", "/proc"}
 
-// jailSpec is the command of a job in the words of package jail.
-func (s *spine) jailSpec(w *work, p *place, cpus []int, notify *os.File) (jail.Spec, error) {
+// jailSpec is the command of a job in the words of package jail. Quota: the file system itself holds the job to its disk limits.
+func (s *spine) jailSpec(w *work, p *place, quota bool, cpus []int, notify *os.File) (jail.Spec, error) {
 	l, change := w.Limits, w.Policy.Change()
 	spec := jail.Spec{
 		Resize: p.resize(memoryOf(w.Limits)), Shown: p.show(cpus), CPUs: cpus, Command: w.Command, Env: w.Env, Cwd: w.Cwd, UID: jobUID, GID: jobGID,
@@ -37,8 +37,12 @@ func (s *spine) jailSpec(w *work, p *place, cpus []int, notify *os.File) (jail.S
 	if w.Mode != jail.Syd {
 		return spec, nil
 	}
+	rules := w.Policy
+	if quota {
+		rules = rules.Reserving()
+	}
 	var err error
-	spec.Filter, err = s.filters.Get(w.Policy)
+	spec.Filter, err = s.filters.Get(rules)
 	return spec, err
 }
 

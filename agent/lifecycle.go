@@ -164,6 +164,7 @@ func normalise(r *api.Result) {
 		r.Encoding = "utf-8"
 	}
 	r.Outputs, r.Denials = slices.Concat([]api.Output{}, r.Outputs), slices.Concat([]api.Denial{}, r.Denials)
+	r.Usage.Flows = slices.Concat([]api.Flow{}, r.Usage.Flows)
 	r.Isolation.Layers = slices.Concat([]string{}, r.Isolation.Layers)
 	r.Isolation.Missing = slices.Concat([]string{}, r.Isolation.Missing)
 	r.Isolation.Extras = slices.Concat([]string{}, r.Isolation.Extras)

@@ -34,6 +34,9 @@ func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
 	if out.Mode == "open" && len(n.Allow) > 0 {
 		return out, refuse(api.ClassInvalid, "network.allow", "has no effect in mode open").hint(`set network.mode to "allow" to reach nothing but these`)
 	}
+	if err := measures(&out, n, mode); err != nil {
+		return out, err
+	}
 	if n := len(n.Allow) + len(n.Deny); n > maxRules {
 		return out, refuse(api.ClassInvalid, "network", "%d rules; at most %d are taken", n, maxRules)
 	}
@@ -54,6 +57,31 @@ func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
 	}
 	return out, nil
 }
+
+// measures checks how much a request may transfer.
+func measures(out *network, n api.Network, mode jail.Mode) error {
+	out.Rate, out.Budget = int64(n.Rate), int64(n.Budget)
+	for _, m := range []struct {
+		field string
+		value int64
+		least int64
+		unit  string
+	}{{"network.rate", out.Rate, netns.MinRate, "bits per second"}, {"network.budget", out.Budget, minBudget, "bytes"}} {
+		switch {
+		case m.value == 0:
+		case out.Mode == "none":
+			return refuse(api.ClassInvalid, m.field, "has no effect in mode none").hint("set network.mode to allow or open")
+		case mode == jail.Minimal:
+			return refuse(api.ClassUnsupported, m.field, "jail mode minimal has no network of its own to hold it against").hint("use jail mode syd")
+		case m.value < m.least:
+			return refuse(api.ClassInvalid, m.field, "%d is less than %d %s: nothing would get through", m.value, m.least, m.unit)
+		}
+	}
+	return nil
+}
+
+// minBudget is the smallest budget, in bytes: a connection that says nothing takes less.
+const minBudget = 1000
 
 // parseRules reads rules by address and rules by name.
 func parseRules(field string, rules []string) (addrs []bpf.Rule, names []netns.NameRule, err error) {

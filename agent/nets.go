@@ -23,6 +23,7 @@ type nets struct {
 	egress *bpf.Egress
 	links  *netns.Manager
 	lookup lookup
+	faults *faults
 
 	mu       sync.Mutex
 	watching map[uint32]*wire // by slot; guarded by mu
@@ -45,6 +46,8 @@ type wire struct {
 	policy   uint32
 	release  func() error // of the policy
 	link     *netns.Link  // nil: the job never had a network
+	rate     int64        // of the link
+	cut      int64        // the budget at whose end connections were ended
 
 	mu      sync.Mutex // guards what follows
 	network network
@@ -52,8 +55,8 @@ type wire struct {
 	events  uint64
 }
 
-func newNets(e *bpf.Egress, m *netns.Manager, l lookup) *nets {
-	n := &nets{egress: e, links: m, lookup: l, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+func newNets(e *bpf.Egress, m *netns.Manager, l lookup, f *faults) *nets {
+	n := &nets{egress: e, links: m, lookup: l, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
 	go n.dispatch()
 	return n
 }
@@ -77,7 +80,7 @@ func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error
 		return nil, err
 	}
 	n.watch(x)
-	return x, x.judge(x.policy, w.Network.Mode != "none")
+	return x, x.judge(x.policy)
 }
 
 func (n *nets) watch(x *wire) {
@@ -109,6 +112,9 @@ func (x *wire) event(e bpf.Event) {
 	if fresh {
 		x.deny(d)
 	}
+	if e.Rule == "network.budget" {
+		go x.spent()
+	}
 }
 
 // Denials are all refusals of the job so far. The ring is read by another goroutine, so it waits, briefly, until that has
@@ -132,15 +138,6 @@ func (x *wire) seen() uint64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.events
-}
-
-// Traffic is what the job sent and received, in bytes.
-func (x *wire) Traffic() (tx, rx int64) {
-	c, err := x.nets.egress.Stats(x.slot)
-	if err != nil {
-		return 0, 0
-	}
-	return int64(c.TxBytes), int64(c.RxBytes)
 }
 
 // Close forgets the job: its cgroup first, so that whatever might still run in it is refused.
@@ -169,10 +166,7 @@ var netVerbs = map[bpf.Source]string{bpf.Connect: "connect", bpf.Sendmsg: "send 
 
 // word turns an event into a denial, by the rules that hold now, with the smallest change of the request that would allow the destination.
 func (x *wire) word(e bpf.Event) api.Denial {
-	proto := map[uint8]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp", unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_ICMPV6: "icmp"}[e.Proto]
-	if proto == "" {
-		proto = fmt.Sprintf("protocol %d", e.Proto)
-	}
+	proto := protocolName(e.Proto)
 	dest := e.Addr.String() + "/" + proto
 	if e.Port != 0 {
 		dest = netip.AddrPortFrom(e.Addr, e.Port).String() + "/" + proto
@@ -193,6 +187,11 @@ func (x *wire) word(e bpf.Event) api.Denial {
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
 		d.Fix = allowFix(x.network.Allow, dest)
 		x.nameAddress(&d, e, proto)
+	case "network.budget":
+		d.Layer, d.Errno = "limit", "ECONNABORTED"
+		d.What = "send or receive more over the network than " + quantity(x.network.Budget)
+		d.Why = "the job used up its network.budget, and its connections were ended; ask for more in the request"
+		d.Fix = mustJSON(map[string]any{"network": map[string]any{"budget": quantity(2 * x.network.Budget)}})
 	case "network.deny":
 		d.Why = "a rule of network.deny names the destination, and deny outranks allow; remove that rule if the job needs it"
 		d.Fix = x.denyFix(e)
@@ -255,6 +254,6 @@ func (unplugged) Rewire(n network) (int, error) {
 	}
 	return 0, refuse(api.ClassUnsupported, "network.mode", "this node has no egress control (see problems in /health), so no job gets a network")
 }
-func (unplugged) Denials() []api.Denial   { return nil }
-func (unplugged) Traffic() (int64, int64) { return 0, 0 }
-func (unplugged) Close() error            { return nil }
+func (unplugged) Denials() []api.Denial     { return nil }
+func (unplugged) Traffic() (traffic, error) { return traffic{flows: []api.Flow{}}, nil }
+func (unplugged) Close() error              { return nil }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"runtime"
 	"slices"
 	"testing"
@@ -97,12 +98,16 @@ func TestSpecOfChangedPolicy(t *testing.T) {
 	} {
 		w := &work{Mode: jail.Syd, Policy: mustPolicy(t, c.change)}
 		p.tmpfs = memoryOf(w.Limits)
-		spec, err := s.jailSpec(w, p, []int{0}, nil)
+		spec, err := s.jailSpec(w, p, false, []int{0}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if spec.RawSocket != c.raw || spec.UserNS != c.userns || spec.BaseExecOnly != c.exe || (spec.Landlock == nil) != c.userns || len(spec.Filter) == 0 {
 			t.Errorf("%+v: raw %v, userns %v, exec %v, Landlock %v", c.change, spec.RawSocket, spec.UserNS, spec.BaseExecOnly, spec.Landlock)
+		}
+		held, err := s.jailSpec(w, p, true, []int{0}, nil)
+		if err != nil || bytes.Equal(held.Filter, spec.Filter) {
+			t.Errorf("%+v: a quota changes nothing of the filter, %v", c.change, err)
 		}
 		if got := s.isolation(w, jail.Exit{}).Extras; got == nil || !slices.Equal(got, append([]string{}, c.change.Extras...)) {
 			t.Errorf("%+v: isolation names %v", c.change, got)

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail/spool"
@@ -16,10 +17,12 @@ const maxRefusals = 256
 
 // jobProgress writes into the job's spool what run tells, and wakes those who read it.
 type jobProgress struct {
-	m        *manager
-	j        *job
-	eventfd  *os.File
-	refusals int
+	m       *manager
+	j       *job
+	eventfd *os.File
+
+	mu       sync.Mutex
+	refusals int // guarded by mu
 }
 
 // Enter moves the job on. A state that it has left already changes nothing.
@@ -57,8 +60,10 @@ func (p *jobProgress) Started(proc process) {
 	p.j.release()
 }
 
-// Deny records a refusal that the agent saw itself. Run calls it from one goroutine at a time.
+// Deny records a refusal that the agent saw itself, or found in what the job left.
 func (p *jobProgress) Deny(d api.Denial) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.refusals++; p.refusals > maxRefusals {
 		p.m.metrics.eventDropped()
 		return

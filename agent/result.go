@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ type outcome struct {
 	api.Result
 	limits limits
 	timer  stopwatch
-	notes  []error
+	notes  []error      // what went wrong beside the job itself; result tells
 	kernel cgroup.Usage // what the kernel counted
 	inodes int64        // files that the job left
 }
@@ -31,6 +32,7 @@ func newResult(w *work) *outcome {
 	r := &outcome{limits: w.Limits, timer: stopwatch{last: time.Now()}}
 	r.Outputs, r.Denials = []api.Output{}, []api.Denial{}
 	r.Isolation = api.Isolation{Mode: string(w.Mode), Grade: "none", Layers: []string{}, Missing: []string{}, Extras: []string{}}
+	r.Effective = effective(w)
 	return r
 }
 
@@ -49,13 +51,24 @@ func (r *outcome) startFailed(ctx context.Context, step string, err error) api.R
 	if ctx.Err() != nil {
 		r.Outcome, r.Detail = api.OutcomeCancelled, "cancelled before the command ran: "+context.Cause(ctx).Error()
 	}
-	return r.Result
+	return r.result()
 }
 
 // problem notes something that went wrong beside the job itself.
-func (r *outcome) problem(err error) {
-	r.notes = append(r.notes, err)
-	r.Detail = errors.Join(r.notes...).Error()
+func (r *outcome) problem(err error) { r.notes = append(r.notes, err) }
+
+// result is what is answered: the detail says why the job ended so, and then what else went wrong, a line each.
+func (r *outcome) result() api.Result {
+	res := r.Result
+	var lines []string
+	if res.Detail != "" {
+		lines = append(lines, res.Detail)
+	}
+	for _, err := range r.notes {
+		lines = append(lines, err.Error())
+	}
+	res.Detail = strings.Join(lines, "\n")
+	return res
 }
 
 // exited translates the warden's account of the end.
@@ -75,9 +88,9 @@ func (r *outcome) exited(w *work, e jail.Exit) {
 		name := signalName(unix.Signal(e.Signal))
 		r.Signal = &name
 	case jail.CauseWall:
-		r.limited(api.OutcomeWallLimit, "wall", l.Wall.Value.String(), l.Wall.SetBy)
+		r.limited(api.OutcomeWallLimit, "wall", api.Duration(l.Wall.Value).String(), l.Wall.SetBy)
 	case jail.CauseCPU:
-		r.limited(api.OutcomeCPULimit, "cpu", l.CPU.Value.String(), l.CPU.SetBy)
+		r.limited(api.OutcomeCPULimit, "cpu", api.Duration(l.CPU.Value).String(), l.CPU.SetBy)
 	case jail.CauseMemory:
 		r.limited(api.OutcomeMemoryLimit, "memory", quantity(l.Memory.Value), l.Memory.SetBy)
 	case jail.CausePids:
@@ -104,23 +117,32 @@ func (r *outcome) limited(o api.Outcome, name, value, setBy string) {
 }
 
 // overfilled names the limit of a job that left more on disk than it may. The watch looks at a running job now and then; a
-// job that ended between two looks is held to the same limit here.
-func (r *outcome) overfilled(bytes, inodes int64) {
+// job that ended between two looks is held to the same limit here. Under a quota no job gets so far: one that failed with
+// nothing left to write into failed because of that.
+func (r *outcome) overfilled(bytes, inodes int64, quota bool) {
 	switch r.Outcome {
 	case api.OutcomeOK, api.OutcomeExit, api.OutcomeSignal, api.OutcomeDiskLimit:
 	default:
 		return
 	}
-	switch l := r.limits; {
-	case bytes > l.Disk.Value:
+	l, failed := r.limits, r.Outcome == api.OutcomeExit || r.Outcome == api.OutcomeSignal
+	room := int64(0) // that a job may leave which has no room
+	if quota && failed {
+		room = min(lastWrite, l.Disk.Value/16)
+	}
+	switch {
+	case bytes > l.Disk.Value-room:
 		r.limited(api.OutcomeDiskLimit, "disk", quantity(l.Disk.Value), l.Disk.SetBy)
-	case inodes > l.Inodes.Value:
+	case inodes > l.Inodes.Value, quota && failed && inodes == l.Inodes.Value:
 		r.limited(api.OutcomeDiskLimit, "inodes", wholeNumber(l.Inodes.Value), l.Inodes.SetBy)
 	default:
 		return
 	}
 	r.ExitCode, r.Signal = nil, nil
 }
+
+// lastWrite is the most that the last write can leave free when a quota refuses it: xfs reserves so much at once, all or nothing.
+const lastWrite = 4 << 20
 
 // used reads what the job used from where the kernel counted it. The warden, outside the job's cgroup, tells its own share.
 func (r *outcome) used(e jail.Exit, p *place, t tree, link plug) {
@@ -135,9 +157,13 @@ func (r *outcome) used(e jail.Exit, p *place, t tree, link plug) {
 		r.problem(fmt.Errorf("measure the disk use: %w", err))
 	} else {
 		r.Usage.DiskBytes, r.inodes = bytes, inodes
-		r.overfilled(bytes, inodes)
+		r.overfilled(bytes, inodes, t.Quota())
 	}
-	r.Usage.NetTxBytes, r.Usage.NetRxBytes = link.Traffic()
+	net, err := link.Traffic()
+	if err != nil {
+		r.problem(err)
+	}
+	r.Usage.NetTxBytes, r.Usage.NetRxBytes, r.Usage.Flows, r.Usage.FlowsLeftOut = net.tx, net.rx, net.flows, net.leftOut
 }
 
 // unscratch removes the request's code again, so that it is no part of the outputs and of the workspace.

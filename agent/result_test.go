@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/cowfs/snapshot"
@@ -35,7 +37,7 @@ func TestOverfilled(t *testing.T) {
 			w := &work{Limits: limits{Disk: limit[int64]{100, "request"}, Inodes: limit[int64]{10, "node"}}}
 			r := newResult(w)
 			r.exited(w, tc.exit)
-			r.overfilled(tc.bytes, tc.inodes)
+			r.overfilled(tc.bytes, tc.inodes, false)
 			if r.Outcome != tc.want || (r.Limit == nil) != (tc.limit == api.Limit{}) {
 				t.Fatalf("outcome %s, limit %v", r.Outcome, r.Limit)
 			}
@@ -51,6 +53,45 @@ func TestOverfilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOverfilledUnderQuota: there a write is refused rather than a job ended, so a job that fails with its disk full ends with the
+// limit; one that succeeds, or fails with room left, keeps its own end.
+func TestOverfilledUnderQuota(t *testing.T) {
+	const disk = 100 << 20
+	failed := jail.Exit{Cause: jail.CauseExit, Code: 1}
+	for _, tc := range []struct {
+		name          string
+		exit          jail.Exit
+		bytes, inodes int64
+		limit         string
+	}{
+		{"full", failed, disk, 5, "disk"},
+		{"full but for the last write", failed, disk - 4<<20 + 1, 5, "disk"},
+		{"killed by SIGBUS", jail.Exit{Cause: jail.CauseSignal, Signal: 7}, disk - 4096, 5, "disk"},
+		{"no file left", failed, 100, 10, "inodes"},
+		{"room left", failed, disk - 4<<20, 9, ""},
+		{"well", jail.Exit{Cause: jail.CauseExit}, disk, 10, ""},
+		{"another limit", jail.Exit{Cause: jail.CauseMemory}, disk, 10, "memory"},
+	} {
+		w := &work{Limits: limits{Disk: limit[int64]{disk, "request"}, Inodes: limit[int64]{10, "node"}, Memory: limit[int64]{1 << 30, "node"}}}
+		r := newResult(w)
+		r.exited(w, tc.exit)
+		r.overfilled(tc.bytes, tc.inodes, true)
+		if name := nameOf(r.Limit); name != tc.limit || (r.Outcome == api.OutcomeDiskLimit) != (name == "disk" || name == "inodes") {
+			t.Errorf("%s: %s by %q, want %q", tc.name, r.Outcome, name, tc.limit)
+		}
+		if r.Limit != nil && (r.ExitCode != nil || r.Signal != nil) {
+			t.Errorf("%s: exit code %v, signal %v beside a limit", tc.name, r.ExitCode, r.Signal)
+		}
+	}
+}
+
+func nameOf(l *api.Limit) string {
+	if l == nil {
+		return ""
+	}
+	return l.Name
 }
 
 // TestNetlinkLimit: the one limit that no request can raise says so.
@@ -74,5 +115,32 @@ func TestNameLimits(t *testing.T) {
 	other := errors.New("other")
 	if nameLimits(nil) != nil || nameLimits(other) != other {
 		t.Error("an error of another kind was changed")
+	}
+}
+
+// TestDetailLosesNothing: what went wrong beside the job is told after why it ended, whichever was known first.
+func TestDetailLosesNothing(t *testing.T) {
+	stopped := errors.New("cancelled by request")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	for _, c := range []struct {
+		name string
+		exit jail.Exit
+		want string
+	}{
+		{"limit", jail.Exit{Cause: jail.CauseWall}, "the wall limit of 2s (set by: request) ended the job\nread the usage: gone\nflush: no bucket"},
+		{"cancelled", jail.Exit{Cause: jail.CauseCancelled}, "cancelled while it ran: cancelled by request\nread the usage: gone\nflush: no bucket"},
+		{"lost", jail.Exit{}, "the warden of the jail died; everything in the jail was killed, and how far the command came is not known\nread the usage: gone\nflush: no bucket"},
+		{"well", jail.Exit{Cause: jail.CauseExit}, "read the usage: gone\nflush: no bucket"},
+	} {
+		w := &work{Limits: limits{Wall: limit[time.Duration]{2 * time.Second, "request"}}}
+		r := newResult(w)
+		r.exited(w, c.exit)
+		r.problem(errors.New("read the usage: gone"))
+		r.because(ctx)
+		r.problem(errors.New("flush: no bucket"))
+		if got := r.result().Detail; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -33,14 +33,11 @@ func (s *Server) putNetwork(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer b.Release()
-	req := api.JobRequest{}
-	if err := decodeJSON(b.data, &req.Network); err != nil {
+	var req api.Network
+	if err := decodeJSON(b.data, &req); err != nil {
 		return err
 	}
-	if err := unsupported(&req); err != nil {
-		return err
-	}
-	rules, err := s.rules.network(req.Network, j.meta.Mode)
+	rules, err := s.rules.network(req, j.meta.Mode)
 	if err != nil {
 		return err
 	}
@@ -83,19 +80,16 @@ func (x *wire) Rewire(n network) (cut int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("load the egress policy: %w", err)
 	}
-	if err := x.judge(id, n.Mode != "none"); err != nil {
-		return 0, errors.Join(err, x.judge(x.policy, false), release())
+	old := x.rules()
+	x.setRules(n)
+	if err := x.judge(id); err != nil {
+		x.setRules(old)
+		return 0, errors.Join(err, x.judge(x.policy), release())
 	}
 	before := x.release
 	x.policy, x.release = id, release
-	x.mu.Lock()
-	x.network = n
-	x.mu.Unlock()
-	if err := x.renames(n.Names); err != nil {
-		return 0, err
-	}
-	if err := before(); err != nil {
-		return 0, fmt.Errorf("drop the old egress policy: %w", err)
+	if err := errors.Join(x.renames(n.Names), before()); err != nil {
+		return 0, fmt.Errorf("drop the old rules: %w", err)
 	}
 	if x.link == nil {
 		return 0, nil
@@ -106,25 +100,72 @@ func (x *wire) Rewire(n network) (cut int, err error) {
 	return cut, nil
 }
 
-// judge puts the job under a policy: its packets, where it has or now gets a link, and its sockets.
-func (x *wire) judge(policy uint32, connect bool) (err error) {
+// judge puts the job under a policy, within the rules' rate and budget: its packets, where it has or now gets a link, and its
+// sockets.
+func (x *wire) judge(policy uint32) (err error) {
+	n := x.rules()
 	bind := func(l *netns.Link) error {
 		return x.nets.egress.BindVeth(bpf.Veth{
 			Ifindex: l.Ifindex, Slot: x.slot, Policy: policy, Pins: x.pinned(), Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
+			Budget: uint64(n.Budget),
 		})
 	}
 	switch {
 	case x.link != nil:
 		err = bind(x.link)
-	case connect && x.ns != nil:
+	case n.Mode != "none" && x.ns != nil:
 		x.link, err = x.nets.links.Connect(x.ns, bind)
 	}
 	if err != nil {
 		return err
 	}
-	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, Pins: x.pinned(), OnNode: x.ns == nil}
+	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, Pins: x.pinned(), OnNode: x.ns == nil, Budget: uint64(n.Budget)}
 	if x.link != nil {
 		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
+		if err := x.bound(n.Rate); err != nil {
+			return err
+		}
 	}
 	return x.nets.egress.BindCgroup(job)
+}
+
+// bound sets the link's rate where it is another than before.
+func (x *wire) bound(rate int64) error {
+	if rate == x.rate {
+		return nil
+	}
+	if err := x.nets.links.SetRate(x.ns, x.link, rate); err != nil {
+		return err
+	}
+	x.rate = rate
+	return nil
+}
+
+// rules are those that hold now.
+func (x *wire) rules() network {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.network
+}
+
+func (x *wire) setRules(n network) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.network = n
+}
+
+// spent ends every connection of a job whose byte budget is used up: the kernel lets none of their packets pass any more, so
+// their owners would wait in vain.
+func (x *wire) spent() {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	c, err := x.nets.egress.Stats(x.slot)
+	budget := x.rules().Budget
+	if x.closed || budget == 0 || err != nil || c.Spent < uint64(budget) || x.cut == budget {
+		return // it ended, or its budget was raised meanwhile
+	}
+	x.cut = budget
+	if _, err := x.ns.Cut(bpf.Policy{}.Allows); err != nil {
+		x.nets.faults.add("network", err)
+	}
 }

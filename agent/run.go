@@ -59,7 +59,7 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 	if err := place.own(w.Stdin); err != nil {
 		return r.startFailed(ctx, "hand stdin over", err)
 	}
-	spec, err := s.jailSpec(w, place, cpus, p.Notify())
+	spec, err := s.jailSpec(w, place, tree.Quota(), cpus, p.Notify())
 	if err != nil {
 		return r.startFailed(ctx, "compile the system call policy", err)
 	}
@@ -88,11 +88,14 @@ func (s *spine) Run(ctx context.Context, w *work, p progress) api.Result {
 		r.timer.step(&r.Timings.Flush)
 	}
 	r.Isolation = s.isolation(w, exit)
-	r.denied(evidence{
+	late := r.denied(evidence{
 		policy: w.Policy, extras: offered(s.extras, s.engine), most: s.limitsMax, quota: tree.Quota(),
 		exit: exit, printed: printed, network: plug.Denials(),
 	})
-	return r.Result
+	for _, d := range late { // the others were events when they happened
+		p.Deny(d)
+	}
+	return r.result()
 }
 
 // await waits for the command's end. A cancelled context ends it with TERM, grace and KILL; disk use over the limit ends

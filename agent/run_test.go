@@ -136,7 +136,7 @@ type fakePlug struct{ *faked }
 
 func (p fakePlug) Rewire(network) (int, error) { return 0, nil }
 func (p fakePlug) Denials() []api.Denial       { return nil }
-func (p fakePlug) Traffic() (int64, int64)     { return 1, 2 }
+func (p fakePlug) Traffic() (traffic, error)   { return traffic{tx: 1, rx: 2}, nil }
 func (p fakePlug) Close() error                { return p.step("unplug") }
 
 // follow is a progress that writes down the states.

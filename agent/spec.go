@@ -92,10 +92,6 @@ func unsupported(r *api.JobRequest) error {
 	switch {
 	case r.TTY:
 		return refuse(api.ClassUnsupported, "tty", "a terminal "+later)
-	case r.Network.Rate != 0:
-		return refuse(api.ClassUnsupported, "network.rate", "a rate limit "+later)
-	case r.Network.Budget != 0:
-		return refuse(api.ClassUnsupported, "network.budget", "a byte budget "+later)
 	case r.Base != "" && r.Base != "host":
 		return refuse(api.ClassUnsupported, "base", "base %s %s", quoted(r.Base), later).hint(`the base of this build is "host"`)
 	}

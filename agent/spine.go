@@ -76,7 +76,7 @@ type rooted interface {
 type plug interface {
 	Rewire(n network) (cut int, err error)
 	Denials() []api.Denial
-	Traffic() (tx, rx int64)
+	Traffic() (traffic, error)
 	Close() error
 }
 

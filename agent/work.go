@@ -68,6 +68,8 @@ type network struct {
 	Names  resolver.Rules
 	Allow  []string // the request's own texts of the rules, by address and by name, for fixes that add to them
 	Deny   []string
+	Rate   int64 // bits per second in each direction; 0: no bound
+	Budget int64 // bytes, sent and received together; 0: no bound
 }
 
 // process is what may be done to a job's running command from outside.

@@ -16,7 +16,8 @@ type Job struct {
 	Pins   uint32     // Pins.ID; 0: none
 	Addr4  netip.Addr // zero: none
 	Addr6  netip.Addr
-	OnNode bool // it has no network namespace of its own, so that loopback is the node's and judged like any address
+	Budget uint64 // as of its veth
+	OnNode bool   // it has no network namespace of its own, so that loopback is the node's and judged like any address
 }
 
 // CgroupID is the kernel's id of a cgroup v2 directory: its inode number.
@@ -48,7 +49,9 @@ func (e *Egress) BindCgroup(j Job) error {
 			return fmt.Errorf("bind control group: reset slot: %w", err)
 		}
 	}
-	entry := egressBinding{Policy: j.Policy, Pins: j.Pins, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6)}
+	entry := egressBinding{
+		Policy: j.Policy, Pins: j.Pins, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6), Budget: j.Budget,
+	}
 	if j.OnNode {
 		entry.OnNode = 1
 	}
@@ -78,6 +81,7 @@ type Counters struct {
 	Reported           uint64 // events sent: whoever has received that many for the slot has them all
 	Suppressed         uint64 // refusals that the rate limits left without an event of their own
 	Lost               uint64 // events that found the ring full
+	Spent              uint64 // the largest budget that was used up
 }
 
 // Stats reads a slot's counters.
@@ -89,6 +93,6 @@ func (e *Egress) Stats(slot uint32) (Counters, error) {
 	return Counters{
 		TxBytes: s.TxBytes, TxPackets: s.TxPackets, RxBytes: s.RxBytes, RxPackets: s.RxPackets,
 		TxDropped: s.TxDropped, RxDropped: s.RxDropped,
-		Denied: s.Denied, Reported: s.Reported, Suppressed: s.Suppressed, Lost: s.Lost,
+		Denied: s.Denied, Reported: s.Reported, Suppressed: s.Suppressed, Lost: s.Lost, Spent: s.Spent,
 	}, nil
 }

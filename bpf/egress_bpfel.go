@@ -26,6 +26,7 @@ type egressBinding struct {
 	Addr6  egressAddr
 	OnNode uint32
 	Pins   uint32
+	Budget uint64
 }
 
 type egressEvent struct {
@@ -169,6 +170,7 @@ const (
 	egressRuleRULE_NODE     egressRule = 3
 	egressRuleRULE_DENY     egressRule = 4
 	egressRuleRULE_DEFAULT  egressRule = 5
+	egressRuleRULE_BUDGET   egressRule = 6
 )
 
 type egressRuleKey struct {
@@ -193,6 +195,23 @@ type egressSlot struct {
 	Window     uint64
 	InWindow   uint64
 	Generation uint64
+	Untallied  uint64
+	Spent      uint64
+}
+
+type egressTally struct {
+	_          structs.HostLayout
+	Generation uint64
+	Remote     egressAddr
+	TxBytes    uint64
+	TxPackets  uint64
+	RxBytes    uint64
+	RxPackets  uint64
+	Refused    uint64
+	Port       uint16
+	Proto      uint8
+	Rule       uint8
+	Pad        uint32
 }
 
 type egressVeth struct {
@@ -204,6 +223,7 @@ type egressVeth struct {
 	JailMac [6]uint8
 	NodeMac [6]uint8
 	Pins    uint32
+	Budget  uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -221,6 +241,7 @@ const (
 	egressMapTbReserved  = "tb_reserved"
 	egressMapTbRules     = "tb_rules"
 	egressMapTbSlots     = "tb_slots"
+	egressMapTbTallies   = "tb_tallies"
 	egressMapTbVeths     = "tb_veths"
 	egressProgTbConnect4 = "tb_connect4"
 	egressProgTbConnect6 = "tb_connect6"
@@ -295,6 +316,7 @@ type egressMapSpecs struct {
 	TbReserved *ebpf.MapSpec `ebpf:"tb_reserved"`
 	TbRules    *ebpf.MapSpec `ebpf:"tb_rules"`
 	TbSlots    *ebpf.MapSpec `ebpf:"tb_slots"`
+	TbTallies  *ebpf.MapSpec `ebpf:"tb_tallies"`
 	TbVeths    *ebpf.MapSpec `ebpf:"tb_veths"`
 }
 
@@ -335,6 +357,7 @@ type egressMaps struct {
 	TbReserved *ebpf.Map `ebpf:"tb_reserved"`
 	TbRules    *ebpf.Map `ebpf:"tb_rules"`
 	TbSlots    *ebpf.Map `ebpf:"tb_slots"`
+	TbTallies  *ebpf.Map `ebpf:"tb_tallies"`
 	TbVeths    *ebpf.Map `ebpf:"tb_veths"`
 }
 
@@ -351,6 +374,7 @@ func (m *egressMaps) Close() error {
 		m.TbReserved,
 		m.TbRules,
 		m.TbSlots,
+		m.TbTallies,
 		m.TbVeths,
 	)
 }

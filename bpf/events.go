@@ -35,7 +35,7 @@ type Event struct {
 	Addr      netip.Addr // IPv4 also when the job wrote it as ::ffff:a.b.c.d
 	Port      uint16
 	Proto     uint8  // IPPROTO_*
-	Rule      string // network.none, network.metadata, network.node, network.deny, network.default
+	Rule      string // network.none, network.metadata, network.node, network.deny, network.default, network.budget
 	Source    Source
 	PID       uint32 // thread group in the initial PID namespace, 0 for packets
 	JailPID   uint32 // the same as the jail sees it, 0 when not known
@@ -49,6 +49,7 @@ var ruleNames = map[egressRule]string{
 	egressRuleRULE_NODE:     "network.node",
 	egressRuleRULE_DENY:     "network.deny",
 	egressRuleRULE_DEFAULT:  "network.default",
+	egressRuleRULE_BUDGET:   "network.budget",
 }
 
 // events carries the ring to a channel. When nobody receives, the ring fills and the kernel counts what is lost: memory

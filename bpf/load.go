@@ -119,6 +119,7 @@ func (e *Egress) loadObjects(old map[string]*ebpf.Map) error {
 		return fmt.Errorf("read egress object: %w", err)
 	}
 	spec.Maps["tb_slots"].MaxEntries = e.slots
+	spec.Maps["tb_tallies"].MaxEntries = e.slots * tallies
 	if len(old) == len(spec.Maps) {
 		err = spec.LoadAndAssign(&e.objects, &ebpf.CollectionOptions{MapReplacements: old})
 		if err == nil {
@@ -145,7 +146,7 @@ func (e *Egress) maps() []*ebpf.Map {
 	m := &e.objects.egressMaps
 	return []*ebpf.Map{
 		m.TbCgroups, m.TbEvents, m.TbFlows, m.TbFrags, m.TbPins, m.TbPolicies, m.TbPorts, m.TbRecent, m.TbReserved, m.TbRules,
-		m.TbSlots, m.TbVeths,
+		m.TbSlots, m.TbTallies, m.TbVeths,
 	}
 }
 

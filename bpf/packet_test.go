@@ -373,3 +373,57 @@ func BenchmarkVerdict(b *testing.B) {
 		}
 	})
 }
+
+// TestBudget: packets of both directions are counted together, the one that is too many is dropped and named, and so is
+// every later one, however small, until the budget is larger.
+func TestBudget(t *testing.T) {
+	hosttest.Netns(t, func() {
+		e := load(t, Options{})
+		defer bindLoopback(t, e, 3, Policy{Mode: ModeOpen})()
+		var veth egressVeth
+		if err := e.objects.TbVeths.Lookup(uint32(1), &veth); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.objects.TbSlots.Put(uint32(3), egressSlot{}); err != nil {
+			t.Fatal(err)
+		}
+		out := frame{src: j4, dst: "203.0.113.9", proto: tcp, sport: 4000, dport: 443, tcpFlags: syn}
+		in := frame{src: "203.0.113.9", dst: j4, proto: tcp, sport: 443, dport: 4000, tcpFlags: syn | ack, inbound: true}
+		small := frame{src: j4, dst: "203.0.113.9", proto: udp, sport: 4000, dport: 443}
+		size := uint64(len(out.bytes()))
+		budget := func(bytes uint64) {
+			t.Helper()
+			veth.Budget = bytes
+			if err := e.objects.TbVeths.Put(uint32(1), veth); err != nil {
+				t.Fatal(err)
+			}
+		}
+		budget(3 * size)
+		for i, f := range []frame{out, in, out} {
+			if !e.run(t, f) {
+				t.Fatalf("packet %d was dropped within the budget", i)
+			}
+		}
+		for _, f := range []frame{out, in, small} {
+			if e.run(t, f) {
+				t.Errorf("%+v passed beyond the budget", f)
+			}
+			event := <-e.Events()
+			if event.Rule != "network.budget" || event.Addr.String() != "203.0.113.9" || event.Port != 443 {
+				t.Errorf("event %+v", event)
+			}
+		}
+		c, err := e.Stats(3)
+		if err != nil || c.TxBytes+c.RxBytes != 3*size || c.TxDropped+c.RxDropped != 3 || c.Spent != 3*size {
+			t.Errorf("counters %+v %v", c, err)
+		}
+		budget(5 * size)
+		if !e.run(t, out) || !e.run(t, in) || e.run(t, out) {
+			t.Error("a larger budget did not let two more packets pass")
+		}
+		budget(0)
+		if !e.run(t, out) {
+			t.Error("no budget dropped a packet")
+		}
+	})
+}

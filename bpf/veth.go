@@ -21,6 +21,7 @@ type Veth struct {
 	Addr6   netip.Addr
 	JailMAC net.HardwareAddr
 	NodeMAC net.HardwareAddr
+	Budget  uint64 // bytes that the job may send and receive together; 0: no bound
 }
 
 // BindVeth judges a veth's packets by a policy. Calling it again for the same veth replaces the policy at once and the
@@ -38,7 +39,7 @@ func (e *Egress) BindVeth(v Veth) error {
 	}
 	entry := egressVeth{
 		Policy: v.Policy, Pins: v.Pins, Slot: v.Slot, Addr4: addrOf(v.Addr4), Addr6: addrOf(v.Addr6),
-		JailMac: [6]uint8(v.JailMAC), NodeMac: [6]uint8(v.NodeMAC),
+		JailMac: [6]uint8(v.JailMAC), NodeMac: [6]uint8(v.NodeMAC), Budget: v.Budget,
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -39,6 +39,7 @@ var etcFiles = []string{
 	"ld.so.cache", "ld.so.conf", "localtime", "timezone", "mime.types", "services", "protocols", "rpc", "ethers",
 	"host.conf", "gai.conf", "os-release", "debian_version", "lsb-release", "redhat-release", "alpine-release",
 	"locale.alias", "locale.conf", "magic", "magic.mime", "mailcap", "matplotlibrc", "inputrc", "bash.bashrc", "profile",
+	"X11/rgb.txt", "maven/m2.conf",
 	"ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates.conf", "pki/tls/cert.pem", "pki/tls/openssl.cnf",
 }
 
@@ -46,6 +47,7 @@ var etcFiles = []string{
 var etcDirs = []string{
 	"alternatives", "ld.so.conf.d", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates",
 	"fonts", "terminfo", "perl", "python[0-9]*", "java-*", "jvm-*", "R", "ImageMagick-*", "OpenCL", "X11/locale",
+	"groff", "maven/logging",
 }
 
 const (

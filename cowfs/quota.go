@@ -117,13 +117,22 @@ func tryQuota(scratch string, volatile bool) (why string) {
 	return fill(mnt, 2*limit)
 }
 
-// fill writes until it is refused, and says why that is not for lack of quota.
+// fill reserves and writes until it is refused, and says why that is not for lack of quota.
 func fill(dir *os.File, size int) string {
 	fd, err := unix.Openat(int(dir.Fd()), "f", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Sprintf("openat in a new overlay: %v", err)
 	}
 	defer unix.Close(fd)
+	switch err := unix.Fallocate(fd, 0, 0, int64(size)); {
+	case err == nil:
+		return fmt.Sprintf("%d bytes were reserved under a limit of half as many", size)
+	case !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Sprintf("fallocate: %v", err)
+	}
+	if err := unix.Ftruncate(fd, 0); err != nil { // a part may have been reserved
+		return fmt.Sprintf("ftruncate: %v", err)
+	}
 	part := make([]byte, 64<<10)
 	for written := 0; written < size; written += len(part) {
 		_, err := unix.Write(fd, part)

@@ -49,6 +49,11 @@ func TestQuota(t *testing.T) {
 				t.Errorf("used %d under a limit of %d, %v", used, bytes, err)
 			}
 			must(t, os.Remove(inside(tree, "workspace/big")))
+			if err := reserve(inside(tree, "workspace/reserved"), 3*bytes); !full(err) {
+				t.Errorf("three times the limit is reserved: %v", err)
+			}
+			must(t, os.Remove(inside(tree, "workspace/reserved")))
+			must(t, reserve(inside(tree, "workspace/reserved"), bytes/4))
 			must(t, writeUntil(inside(tree, "workspace/again"), bytes/2))
 
 			made := 0
@@ -89,6 +94,15 @@ func writeUntil(path string, size int) error {
 		}
 	}
 	return f.Sync()
+}
+
+func reserve(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fallocate(int(f.Fd()), 0, 0, size)
 }
 
 func full(err error) bool { return errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC) }

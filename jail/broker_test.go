@@ -53,7 +53,7 @@ func TestRawSocket(t *testing.T) {
 	s := newSite(t)
 	j := s.python(t, Syd, rawSockets)
 	j.place.Netns = ownNetwork(t)
-	j.spec.Filter, j.spec.RawSocket = filterOf(map[uint32]uint32{unix.SYS_SOCKET: unix.SECCOMP_RET_TRACE | cbpf.Broker}), true
+	j.spec.Filter, j.spec.RawSocket = filterOf(map[uint32]uint32{unix.SYS_SOCKET: unix.SECCOMP_RET_TRACE | cbpf.Broker}, unix.SECCOMP_RET_ALLOW), true
 	o := j.run()
 	want := "ok ok EPROTONOSUPPORT EPERM EPERM EPERM EPERM\nTrue\n1 False 1000\nEPERM EPERM EPERM\n[0, 8]\nEMFILE\n"
 	if o.Cause != CauseExit || o.stdout != want {
@@ -68,7 +68,7 @@ func TestRawSocket(t *testing.T) {
 func TestNoRawSocket(t *testing.T) { everyEngine(t, testNoRawSocket) }
 
 func testNoRawSocket(t *testing.T, s *site) {
-	broker := filterOf(map[uint32]uint32{unix.SYS_SOCKET: unix.SECCOMP_RET_TRACE | cbpf.Broker})
+	broker := filterOf(map[uint32]uint32{unix.SYS_SOCKET: unix.SECCOMP_RET_TRACE | cbpf.Broker}, unix.SECCOMP_RET_ALLOW)
 	j := s.python(t, Syd, "import socket\ntry: socket.socket(2, 3, 1)\nexcept OSError as e: print(e.errno)")
 	j.place.Netns, j.spec.Filter = ownNetwork(t), broker
 	if o := j.run(); o.stdout != "1\n" || len(o.denials) != 1 {

@@ -175,9 +175,31 @@ func TestDeniedSendmsg(t *testing.T) {
 	s := newSite(t)
 	j := s.newJob(t, Syd, "true")
 	defer j.close()
-	j.spec.Filter = filterOf(map[uint32]uint32{unix.SYS_SENDMSG: unix.SECCOMP_RET_TRACE | uint32(unix.EPERM)})
+	j.spec.Filter = filterOf(map[uint32]uint32{unix.SYS_SENDMSG: unix.SECCOMP_RET_TRACE | uint32(unix.EPERM)}, unix.SECCOMP_RET_ALLOW)
 	_, err := j.try()
 	wantStartError(t, err, "filter with listener", 0)
+}
+
+// TestNothingButTheStart: between filter and program launch makes the calls that no policy may deny, and the runtime below it makes
+// none: with all others denied a program still starts. What it does then is to die.
+func TestNothingButTheStart(t *testing.T) { everyEngine(t, testNothingButTheStart) }
+
+func testNothingButTheStart(t *testing.T, s *site) {
+	for range rounds(100) {
+		j := s.newJob(t, Syd, "true")
+		j.spec.Filter = filterOf(map[uint32]uint32{
+			unix.SYS_SENDMSG: unix.SECCOMP_RET_ALLOW, unix.SYS_EXECVE: unix.SECCOMP_RET_ALLOW, unix.SYS_EXIT_GROUP: unix.SECCOMP_RET_ALLOW,
+		}, unix.SECCOMP_RET_TRACE|uint32(unix.EPERM))
+		p, err := j.try()
+		if err != nil {
+			j.close()
+			t.Fatal(err)
+		}
+		if exit := j.wait(p); exit.Cause != CauseSignal && exit.Cause != CauseExit {
+			t.Errorf("exit %+v", exit)
+		}
+		j.close()
+	}
 }
 
 // TestEngineOfPlace: an engine where none belongs, or none where one does, is refused before anything starts.

@@ -119,23 +119,24 @@ const (
 
 // Result is everything that is known of a finished job.
 type Result struct {
-	Outcome     Outcome   `json:"outcome"`
-	Detail      string    `json:"detail,omitzero"` // one sentence, for outcomes that need one (start_failed, agent_lost, limits)
-	ExitCode    *int      `json:"exit_code"`
-	Signal      *string   `json:"signal"`
-	Limit       *Limit    `json:"limit"`
-	Stdout      string    `json:"stdout"`
-	Stderr      string    `json:"stderr"`
-	Encoding    string    `json:"encoding"` // of stdout and stderr: utf-8, or base64 when either is not UTF-8
-	StdoutBytes int64     `json:"stdout_bytes"`
-	StderrBytes int64     `json:"stderr_bytes"`
-	Truncated   bool      `json:"truncated"`
-	Outputs     []Output  `json:"outputs"`
-	Denials     []Denial  `json:"denials"`
-	Isolation   Isolation `json:"isolation"`
-	Usage       Usage     `json:"usage"`
-	Timings     Timings   `json:"timings_us"`
-	Snapshot    *string   `json:"snapshot"`
+	Outcome     Outcome    `json:"outcome"`
+	Detail      string     `json:"detail,omitzero"` // one sentence, for outcomes that need one (start_failed, agent_lost, limits)
+	ExitCode    *int       `json:"exit_code"`
+	Signal      *string    `json:"signal"`
+	Limit       *Limit     `json:"limit"`
+	Stdout      string     `json:"stdout"`
+	Stderr      string     `json:"stderr"`
+	Encoding    string     `json:"encoding"` // of stdout and stderr: utf-8, or base64 when either is not UTF-8
+	StdoutBytes int64      `json:"stdout_bytes"`
+	StderrBytes int64      `json:"stderr_bytes"`
+	Truncated   bool       `json:"truncated"`
+	Outputs     []Output   `json:"outputs"`
+	Denials     []Denial   `json:"denials"`
+	Isolation   Isolation  `json:"isolation"`
+	Effective   *Effective `json:"effective"` // what the job was held to; null: its agent was killed, or its turn never came
+	Usage       Usage      `json:"usage"`
+	Timings     Timings    `json:"timings_us"`
+	Snapshot    *string    `json:"snapshot"`
 }
 
 // Limit names the limit that ended a job.
@@ -183,6 +184,14 @@ type Isolation struct {
 	Extras  []string `json:"extras"` // what the run's policy permitted beyond the default
 }
 
+// Effective is what a run is held to, with everything filled in that the request left open.
+type Effective struct {
+	Env     []string `json:"env"`     // the names of all variables that the command is started with
+	Limits  []Limit  `json:"limits"`  // every limit that there is, and who set it
+	Network Network  `json:"network"` // as the job was started; PUT /v1/jobs/{id}/network may have replaced it
+	Policy  Policy   `json:"policy"`
+}
+
 // Usage is what a job used.
 type Usage struct {
 	WallMS          int64 `json:"wall_ms"`
@@ -193,6 +202,23 @@ type Usage struct {
 	NetTxBytes      int64 `json:"net_tx_bytes"`
 	NetRxBytes      int64 `json:"net_rx_bytes"`
 	OrphansKilled   int64 `json:"orphans_killed"`
+
+	Flows        []Flow `json:"flows"`          // by bytes, most first
+	FlowsLeftOut int64  `json:"flows_left_out"` // packets and refusals that no flow of the list counts
+}
+
+// Flow is what a job sent to and received from one far end. Bytes count packet headers.
+type Flow struct {
+	Destination string `json:"destination"`   // address
+	Port        int    `json:"port"`          // 0 for ICMP
+	Protocol    string `json:"protocol"`      // tcp, udp, icmp
+	Verdict     string `json:"verdict"`       // allowed, refused, or mixed: the rules changed, or the budget ended
+	Rule        string `json:"rule,omitzero"` // the last refusal's
+	TxBytes     int64  `json:"tx_bytes"`
+	TxPackets   int64  `json:"tx_packets"`
+	RxBytes     int64  `json:"rx_bytes"`
+	RxPackets   int64  `json:"rx_packets"`
+	Refused     int64  `json:"refused"` // connections refused and packets dropped
 }
 
 // Timings are microseconds spent in each step of a job.

@@ -22,7 +22,7 @@ import (
 var described = map[string]any{
 	"JobRequest": JobRequest{}, "File": File{}, "Limits": Limits{}, "Network": Network{}, "Policy": Policy{},
 	"Job": Job{}, "JobList": List[Job]{}, "Result": Result{}, "Limit": Limit{}, "Output": Output{}, "Denial": Denial{},
-	"Isolation": Isolation{}, "Usage": Usage{}, "Timings": Timings{}, "Event": Event{}, "StateEvent": StateEvent{},
+	"Isolation": Isolation{}, "Effective": Effective{}, "Usage": Usage{}, "Flow": Flow{}, "Timings": Timings{}, "Event": Event{}, "StateEvent": StateEvent{},
 	"ExitEvent": ExitEvent{}, "Signal": Signal{}, "StdinTaken": StdinTaken{}, "Problem": Problem{}, "Health": Health{},
 	"JailHealth": JailHealth{}, "FilesystemHealth": FilesystemHealth{}, "Capacity": Capacity{}, "NodeProblem": NodeProblem{},
 	"Node": Node{}, "JailMode": JailMode{}, "Layer": Layer{}, "Cgroup": Cgroup{}, "Base": Base{}, "Language": Language{},

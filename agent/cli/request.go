@@ -27,6 +27,8 @@ func requestFlags() []cli.Flag {
 		&cli.StringFlag{Name: "net", Usage: "network `MODE`: none, allow or open (default: none, or allow with --allow)"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections to `RULE`, such as 10.1.2.0/24:5432/tcp (repeatable)"},
 		&cli.StringSliceFlag{Name: "deny", Usage: "deny connections to `RULE`; outranks --allow (repeatable)"},
+		&cli.StringFlag{Name: "net-rate", Usage: "hold the network to `RATE` bits per second in each direction, such as 20M"},
+		&cli.StringFlag{Name: "net-budget", Usage: "end the job's connections after `BYTES` sent and received, such as 200Mi"},
 		&cli.StringSliceFlag{Name: "extra", Usage: "ask for the permission `NAME` (ptrace, io_uring, raw_socket, userns), which the node must offer (repeatable)"},
 		&cli.StringSliceFlag{Name: "forbid", Usage: "take `NAME` away from the job: processes, sockets, execve_outside_base, or syscall.CALL (repeatable)"},
 		&cli.StringSliceFlag{Name: "label", Aliases: []string{"l"}, Usage: "label the job `NAME=VALUE` (repeatable)"},
@@ -58,6 +60,12 @@ func (t *tool) request(c *cli.Context) (api.JobRequest, error) {
 		r.Network.Mode = "allow"
 	}
 	var err error
+	if r.Network.Rate, err = quantityOf(c, "net-rate"); err != nil {
+		return r, err
+	}
+	if r.Network.Budget, err = quantityOf(c, "net-budget"); err != nil {
+		return r, err
+	}
 	if r.Env, err = pairs("env", c.StringSlice("env")); err != nil {
 		return r, err
 	}
@@ -131,4 +139,16 @@ func pairs(flag string, args []string) (map[string]string, error) {
 		m[name] = value
 	}
 	return m, nil
+}
+
+// quantityOf reads a flag such as 20M; 0 when it is not given.
+func quantityOf(c *cli.Context, name string) (api.Quantity, error) {
+	if !c.IsSet(name) {
+		return 0, nil
+	}
+	q, err := api.ParseQuantity(c.String(name))
+	if err != nil {
+		return 0, usagef("--%s: %w", name, err)
+	}
+	return q, nil
 }

@@ -61,6 +61,19 @@ func jobFacts(job *api.Job) [][]string {
 	return rows
 }
 
+// limitsText names each limit, and who set those that are no defaults.
+func limitsText(limits []api.Limit) string {
+	var texts []string
+	for _, l := range limits {
+		text := l.Name + " " + l.Value
+		if l.SetBy != "default" {
+			text += " (" + l.SetBy + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
 func resultFacts(r *api.Result) [][]string {
 	rows := [][]string{{"outcome", string(r.Outcome)}}
 	if r.ExitCode != nil {
@@ -77,6 +90,9 @@ func resultFacts(r *api.Result) [][]string {
 	}
 	if len(r.Isolation.Extras) > 0 {
 		rows = append(rows, []string{"extras", strings.Join(r.Isolation.Extras, " ")})
+	}
+	if e := r.Effective; e != nil {
+		rows = append(rows, []string{"limits", limitsText(e.Limits)}, []string{"variables", strings.Join(e.Env, " ")})
 	}
 	rows = append(rows,
 		[]string{"printed", fmt.Sprintf("%s on stdout, %s on stderr", size(r.StdoutBytes), size(r.StderrBytes))},

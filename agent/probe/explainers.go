@@ -1,56 +1,44 @@
 package probe
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
-// explainers are the layers that hear of a refused call, the better one first. syd needs one of them.
-var explainers = []string{"unotify", "ptrace"}
+// Explainers are the layers that hear of a refused call, as this machine has them. syd needs one of the two.
+type Explainers struct{ notify, ptrace Layer }
 
-// chooseExplainer settles who needs which explainer: nobody needs one that another can stand in for.
-func (r *Report) chooseExplainer() {
-	for i, l := range r.Layers {
-		if !slices.Contains(explainers, l.Name) {
-			continue
-		}
-		instead := r.otherExplainer(l.Name)
-		switch {
-		case instead == "":
-			r.Layers[i].Needed = []string{"syd"}
-		case !l.OK:
-			r.Layers[i].Why += "; using " + instead
-		}
-	}
+// FindExplainers tries both.
+func FindExplainers() Explainers { return findExplainers(settings{root: "/"}) }
+
+func findExplainers(host settings) Explainers {
+	return Explainers{notify: unotifyLayer(host), ptrace: ptraceLayer(host)}
 }
 
-// otherExplainer is the first explainer that works, other than name.
-func (r *Report) otherExplainer(name string) string {
-	for _, other := range explainers {
-		if l, found := r.Layer(other); found && l.OK && other != name {
-			return other
-		}
-	}
-	return ""
-}
-
-// Explainer is how refused calls are heard of on this machine: "notify" or "ptrace". Wanted is the operator's choice, one of them
-// or "auto" for the better one that works; what was chosen by name is never replaced by the other.
-func Explainer(wanted string) (string, error) {
-	host := settings{root: "/"}
-	notify := unotifyLayer(host)
-	if wanted != "ptrace" && notify.OK {
+// Choose is how refused calls are heard of: "notify" or "ptrace". Wanted is the operator's choice, one of them or "auto" for
+// the better one that works; what was chosen by name is never replaced by the other.
+func (e Explainers) Choose(wanted string) (string, error) {
+	switch {
+	case wanted != "ptrace" && e.notify.OK:
 		return "notify", nil
-	}
-	if wanted == "notify" {
-		return "", fmt.Errorf("explainer is set to notify: %s; %s, or set it to auto", notify.Why, notify.Fix)
-	}
-	ptrace := ptraceLayer(host)
-	if ptrace.OK {
+	case wanted != "notify" && e.ptrace.OK:
 		return "ptrace", nil
+	case wanted == "notify":
+		return "", fmt.Errorf("explainer is set to notify: %s; %s, or set it to auto", e.notify.Why, e.notify.Fix)
+	case wanted == "ptrace":
+		return "", fmt.Errorf("explainer is set to ptrace: %s; %s, or set it to auto", e.ptrace.Why, e.ptrace.Fix)
 	}
-	if wanted == "ptrace" {
-		return "", fmt.Errorf("explainer is set to ptrace: %s; %s, or set explainer to auto", ptrace.Why, ptrace.Fix)
+	return "", fmt.Errorf("nothing can explain refused calls: unotify: %s; ptrace: %s; %s", e.notify.Why, e.ptrace.Why, e.ptrace.Fix)
+}
+
+// layers are both for a report: nobody needs one that the other can stand in for.
+func (e Explainers) layers() []Layer {
+	stoodInFor := func(l, other Layer) Layer {
+		l.Needed = []string{}
+		switch {
+		case !other.OK:
+			l.Needed = []string{"syd"}
+		case !l.OK:
+			l.Why += "; using " + other.Name
+		}
+		return l
 	}
-	return "", fmt.Errorf("nothing can explain refused calls: unotify: %s; ptrace: %s; %s", notify.Why, ptrace.Why, ptrace.Fix)
+	return []Layer{stoodInFor(e.notify, e.ptrace), stoodInFor(e.ptrace, e.notify)}
 }

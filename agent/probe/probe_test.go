@@ -141,7 +141,7 @@ func copySelf(t *testing.T, dir string) string {
 func TestModes(t *testing.T) {
 	report := func(except ...string) *Report {
 		r := &Report{}
-		names := append([]string{"landlock"}, explainers...)
+		names := []string{"landlock"}
 		for _, needed := range needs {
 			for _, name := range needed {
 				if !slices.Contains(names, name) {
@@ -149,10 +149,11 @@ func TestModes(t *testing.T) {
 				}
 			}
 		}
+		layer := func(name string) Layer { return Layer{Name: name, OK: !slices.Contains(except, name)} }
 		for _, name := range names {
-			r.add(Layer{Name: name, OK: !slices.Contains(except, name)})
+			r.add(layer(name))
 		}
-		r.chooseExplainer()
+		r.Layers = append(r.Layers, Explainers{notify: layer("unotify"), ptrace: layer("ptrace")}.layers()...)
 		return r
 	}
 	for _, tc := range []struct {
@@ -180,8 +181,31 @@ func TestModes(t *testing.T) {
 			t.Errorf("a missing bonus is not told: %+v", m["syd"])
 		}
 	}
-	if m := modes(report(explainers...).Layers); !slices.Equal(m["syd"].Missing, explainers) {
+	neither := []string{"unotify", "ptrace"}
+	if m := modes(report(neither...).Layers); !slices.Equal(m["syd"].Missing, neither) {
 		t.Errorf("without any explainer: %+v", m["syd"])
+	}
+}
+
+// TestChooseExplainer: the better one that works, unless the operator names one; that one is never replaced by the other.
+func TestChooseExplainer(t *testing.T) {
+	for _, tc := range []struct {
+		notify, ptrace bool
+		wanted, chosen string
+	}{
+		{true, true, "auto", "notify"}, {true, true, "notify", "notify"}, {true, true, "ptrace", "ptrace"},
+		{true, false, "auto", "notify"}, {true, false, "notify", "notify"}, {true, false, "ptrace", ""},
+		{false, true, "auto", "ptrace"}, {false, true, "notify", ""}, {false, true, "ptrace", "ptrace"},
+		{false, false, "auto", ""}, {false, false, "notify", ""}, {false, false, "ptrace", ""},
+	} {
+		e := Explainers{notify: Layer{Name: "unotify", OK: tc.notify, Why: "no listener"}, ptrace: Layer{Name: "ptrace", OK: tc.ptrace, Why: "no tracer"}}
+		chosen, err := e.Choose(tc.wanted)
+		if chosen != tc.chosen || (err == nil) != (chosen != "") {
+			t.Errorf("%+v: %q, %v", tc, chosen, err)
+		}
+		if err != nil && tc.wanted != "notify" && !strings.Contains(err.Error(), "no tracer") {
+			t.Errorf("%+v: the error does not say why: %v", tc, err)
+		}
 	}
 }
 

@@ -36,6 +36,9 @@ type Options struct {
 	// Egress is the hook by which the caller has its egress programs on veths, when it has them loaded already; empty: they
 	// are loaded and attached here, which is most of what a probe costs.
 	Egress string
+
+	// Explainers are those that the caller has found already; nil: they are tried here.
+	Explainers *Explainers
 }
 
 // Run probes this machine.
@@ -49,7 +52,12 @@ func run(ctx context.Context, o Options, host settings) Report {
 	r.Capabilities = capabilities()
 	r.add(capabilityLayer(r.Capabilities))
 	r.add(namespaceLayers(host)...)
-	r.add(seccompLayer(host), unotifyLayer(host), ptraceLayer(host))
+	r.add(seccompLayer(host))
+	if o.Explainers == nil {
+		found := findExplainers(host)
+		o.Explainers = &found
+	}
+	r.Layers = append(r.Layers, o.Explainers.layers()...)
 	support, cgroup := cgroupLayer()
 	r.Cgroup, r.Controllers = support.Version, support.Controllers
 	r.add(cgroup)
@@ -58,7 +66,6 @@ func run(ctx context.Context, o Options, host settings) Report {
 	r.add(mountLayer(), pivotLayer(), overlayLayer(trees), baseLayer(trees), openat2Layer(), pidfdLayer())
 	r.add(networkLayers(o.Egress)...)
 	r.add(forwardLayer(host), landlockLayer(), coreSchedulingLayer(host), quotaLayer(trees), filesLayer())
-	r.chooseExplainer()
 
 	r.Modes = modes(r.Layers)
 	r.Languages = <-languages

@@ -28,19 +28,14 @@ func fakeHost(t *testing.T, files map[string]string) settings {
 
 const yamaFile = "proc/sys/kernel/yama/ptrace_scope"
 
-// TestYamaForbidsPtrace: a node with kernel.yama.ptrace_scope=3 says so by name, and what is used instead.
+// TestYamaForbidsPtrace is P09: a node with kernel.yama.ptrace_scope=3 says so by name, and what is used instead.
 func TestYamaForbidsPtrace(t *testing.T) {
-	r := &Report{}
-	r.add(ptraceLayer(fakeHost(t, map[string]string{yamaFile: "3\n"})), ok("unotify", ""))
-	r.chooseExplainer()
-	l, _ := r.Layer("ptrace")
+	blocked := ptraceLayer(fakeHost(t, map[string]string{yamaFile: "3\n"}))
+	l := Explainers{notify: ok("unotify", ""), ptrace: blocked}.layers()[1]
 	if l.OK || l.Why != "ptrace blocked by yama=3; using unotify" || !strings.Contains(l.Fix, "kernel.yama.ptrace_scope") || len(l.Needed) != 0 {
 		t.Errorf("with user notification: %+v", l)
 	}
-	r = &Report{}
-	r.add(ptraceLayer(fakeHost(t, map[string]string{yamaFile: "3\n"})), missing("unotify", "no listener", "a newer kernel"))
-	r.chooseExplainer()
-	l, _ = r.Layer("ptrace")
+	l = Explainers{notify: missing("unotify", "no listener", "a newer kernel"), ptrace: blocked}.layers()[1]
 	if l.OK || l.Why != "ptrace blocked by yama=3" || len(l.Needed) != 1 {
 		t.Errorf("without: %+v", l)
 	}

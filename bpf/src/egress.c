@@ -18,6 +18,7 @@
 #include "icmp.h"
 #include "maps.h"
 #include "judge.h"
+#include "tally.h"
 #include "report.h"
 #include "socket.h"
 #include "parse.h"

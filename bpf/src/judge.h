@@ -30,6 +30,22 @@ static __always_inline __u8 proto_bit(__u8 proto)
 	return 0;
 }
 
+// is_spent says whether len more bytes are too many. From the first packet that is, nothing goes any more, smaller ones
+// included, until the budget is raised. Bytes are counted without a lock, so each processor may let one packet too many pass.
+static __always_inline int is_spent(struct slot *slot, __u64 budget, __u32 len)
+{
+	if (!budget)
+		return 0;
+	if (!slot)
+		return 1;
+	if (slot->spent >= budget)
+		return 1;
+	if (slot->tx_bytes + slot->rx_bytes + len <= budget)
+		return 0;
+	slot->spent = budget;
+	return 1;
+}
+
 // default_rule is the verdict where no rule of the request matches.
 static __noinline enum rule default_rule(enum mode mode)
 {

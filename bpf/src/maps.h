@@ -66,6 +66,14 @@ struct {
 	__type(value, struct slot);
 } tb_slots SEC(".maps");
 
+// TALLIES places for each slot.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096 * TALLIES);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tb_tallies SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);

@@ -180,6 +180,7 @@ int tb_from_jail(struct __sk_buff *skb)
 	__u32 ifindex = skb->ifindex;
 	struct veth *veth = bpf_map_lookup_elem(&tb_veths, &ifindex);
 	struct packet p = {};
+	struct tallied t;
 	struct slot *slot;
 	int verdict = DROP;
 
@@ -188,12 +189,18 @@ int tb_from_jail(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&tb_slots, &veth->slot);
 	if (!parse(skb, &p))
 		verdict = judge_outbound(&p, veth, ifindex);
+	if (verdict == PASS && is_spent(slot, veth->budget, skb->len)) {
+		report_packet(&p, veth, (__u64)ifindex << 32 | RULE_BUDGET);
+		verdict = DROP;
+	}
 	if (verdict == DROP) {
 		COUNT(slot, tx_dropped, 1);
 		return DROP;
 	}
 	COUNT(slot, tx_packets, 1);
 	COUNT(slot, tx_bytes, skb->len);
+	t = (struct tallied){.remote = p.dst, .slot = veth->slot, .len = skb->len, .port = p.dst_port, .proto = p.proto};
+	count_flow(&t);
 	return PASS;
 }
 
@@ -203,6 +210,7 @@ int tb_to_jail(struct __sk_buff *skb)
 	__u32 ifindex = skb->ifindex;
 	struct veth *veth = bpf_map_lookup_elem(&tb_veths, &ifindex);
 	struct packet p = {};
+	struct tallied t;
 	struct slot *slot;
 	int verdict = DROP;
 
@@ -211,11 +219,21 @@ int tb_to_jail(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&tb_slots, &veth->slot);
 	if (!parse(skb, &p))
 		verdict = judge_inbound(skb, &p, veth, ifindex);
+	if (verdict == PASS && is_spent(slot, veth->budget, skb->len)) {
+		p.dst = p.src; // the far end is what is reported
+		p.dst_port = p.src_port;
+		report_packet(&p, veth, (__u64)ifindex << 32 | RULE_BUDGET);
+		verdict = DROP;
+	}
 	if (verdict == DROP) {
 		COUNT(slot, rx_dropped, 1);
 		return DROP;
 	}
 	COUNT(slot, rx_packets, 1);
 	COUNT(slot, rx_bytes, skb->len);
+	t = (struct tallied){.remote = p.src, .slot = veth->slot, .len = skb->len, .proto = p.proto, .inbound = 1};
+	if (p.proto == IPPROTO_TCP || p.proto == IPPROTO_UDP) // else it is the id of an echo
+		t.port = p.src_port;
+	count_flow(&t);
 	return PASS;
 }

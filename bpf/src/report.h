@@ -16,7 +16,9 @@ static __noinline int report(struct event *e)
 	};
 	struct recent fresh = {};
 	struct recent *recent;
+	struct tallied t = {.remote = e->addr, .slot = e->slot, .port = e->port, .proto = e->proto, .rule = e->rule};
 
+	count_flow(&t);
 	e->ktime = bpf_ktime_get_ns();
 	e->count = 1;
 	if (slot) {

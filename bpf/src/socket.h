@@ -35,8 +35,11 @@ static __noinline int judge_socket(struct bpf_sock_addr *ctx, const struct addr 
 	}
 	// An unknown group has policy 0, which is never in the map: refused as "no network".
 	e.rule = judge(e.policy, a, (__u32)proto_bit(e.proto) << 16 | e.port, pins);
-	if (e.rule == RULE_ALLOW)
-		return 1;
+	if (e.rule == RULE_ALLOW) {
+		if (!job || !is_spent(bpf_map_lookup_elem(&tb_slots, &e.slot), job->budget, 0))
+			return 1;
+		e.rule = RULE_BUDGET;
+	}
 	e.tgid = bpf_get_current_pid_tgid() >> 32;
 	bpf_get_current_comm(e.comm, sizeof(e.comm));
 	report(&e);

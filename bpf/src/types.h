@@ -15,6 +15,7 @@ enum rule {
 	RULE_NODE = 3,     // the node's own addresses, internal ranges
 	RULE_DENY = 4,     // the request's deny list
 	RULE_DEFAULT = 5,  // not in the request's allow list
+	RULE_BUDGET = 6,   // allowed, but the job's bytes are used up
 };
 
 enum mode {
@@ -94,6 +95,7 @@ struct binding {
 	struct addr addr6;
 	__u32 on_node; // no network namespace of its own: loopback is the node's
 	__u32 pins;
+	__u64 budget; // bytes sent and received together, 0: no bound
 };
 
 struct veth {
@@ -104,6 +106,7 @@ struct veth {
 	__u8 jail_mac[6];
 	__u8 node_mac[6];
 	__u32 pins;
+	__u64 budget; // bytes sent and received together, 0: no bound
 };
 
 // Everything counted for one slot. Set to zero when a job is bound; generation is then the job's control group id.
@@ -121,6 +124,26 @@ struct slot {
 	__u64 window;     // start of the current second of the event budget
 	__u64 in_window;
 	__u64 generation;
+	__u64 untallied; // packets and refusals that found no place for their far end
+	__u64 spent; // the largest budget that was used up
+};
+
+// Places for far ends that one slot has; a power of two.
+#define TALLIES 64
+
+// What went to and from one far end.
+struct tally {
+	__u64 generation; // of the slot; another one: the place is free
+	struct addr remote;
+	__u64 tx_bytes;
+	__u64 tx_packets;
+	__u64 rx_bytes;
+	__u64 rx_packets;
+	__u64 refused; // connections refused and packets dropped
+	__u16 port;
+	__u8 proto;
+	__u8 rule; // the last refusal's
+	__u32 pad;
 };
 
 struct recent_key {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +33,7 @@ type Options struct {
 	Bucket string            // default: below State
 	Env    map[string]string // on top of PATH and HOME
 	Args   []string          // further flags of `tolbooth agent`
+	Wrap   []string          // a command that executes what is appended to it, in the place of the agent
 	Netns  netns.NsHandle    // 0: a fresh one with lo up
 }
 
@@ -39,6 +41,7 @@ type Options struct {
 type Agent struct {
 	Socket string
 	State  string
+	Bucket string // as in Options
 	Client *client.Client
 	PID    int
 
@@ -88,12 +91,11 @@ func Launch(t testing.TB, o Options) *Agent {
 		o.Netns = NewNetns(t)
 	}
 	a := &Agent{
-		t: t, Socket: filepath.Join(sockets, "s"), State: o.State,
+		t: t, Socket: filepath.Join(sockets, "s"), State: o.State, Bucket: o.Bucket,
 		log: &syncBuffer{}, done: make(chan struct{}),
 	}
-	a.cmd = exec.Command(filepath.Join(bin, "tolbooth"), append([]string{
-		"agent", "--socket", a.Socket, "--state", o.State,
-	}, o.Args...)...)
+	argv := slices.Concat(o.Wrap, []string{filepath.Join(bin, "tolbooth"), "agent", "--socket", a.Socket, "--state", o.State}, o.Args)
+	a.cmd = exec.Command(argv[0], argv[1:]...)
 	a.cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
 	if o.Bucket != "" {
 		a.cmd.Env = append(a.cmd.Env, "SPOTFLOW_STORAGE_BUCKET="+o.Bucket)

@@ -14,7 +14,7 @@ func inEveryMode(t *testing.T, args []string, test func(t *testing.T, o *oracle,
 	t.Helper()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			a := harness.Start(t, harness.Options{Args: args, Env: map[string]string{"TOLBOOTH_EXPLAINER": m.explainer}})
+			a := harness.Start(t, harness.Options{Args: args, Bucket: t.TempDir(), Env: map[string]string{"TOLBOOTH_EXPLAINER": m.explainer}})
 			o := newOracle(t, a)
 			test(t, o, m)
 			o.left(t)

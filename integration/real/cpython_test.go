@@ -69,15 +69,31 @@ func TestCPython(t *testing.T) {
 	s.compare(t, a, func(name string, o outcome) bool { return long || o.status == "failed" || !strings.Contains(name, ".") })
 }
 
-// modulesOf names the modules of tests ("test.test_os.FileTests.test_read" or "test_os"), each once.
+// packages are the suites that lie beside the modules of the package test which run them.
+var packages = map[string]string{
+	"ctypes.test": "test_ctypes", "distutils.tests": "test_distutils", "lib2to3.tests": "test_lib2to3", "unittest.test": "test_unittest",
+	"test.datetimetester": "test_datetime", "idlelib.idle_test": "test_idle",
+}
+
+// moduleOf is the module that runs a test: of "test.test_os.FileTests.test_read" test_os. A module that could not be loaded
+// stands behind the name of its stand-in.
+func moduleOf(name string) string {
+	name = strings.TrimPrefix(name, "unittest.loader.ModuleSkipped.")
+	for prefix, module := range packages {
+		if strings.HasPrefix(name, prefix+".") {
+			return module
+		}
+	}
+	module, _, _ := strings.Cut(strings.TrimPrefix(name, "test."), ".")
+	return module
+}
+
+// modulesOf names the modules of tests, each once.
 func modulesOf(tests []string) []string {
 	var modules []string
 	for _, name := range tests {
-		if parts := strings.Split(name, "."); len(parts) > 1 {
-			name = parts[1]
-		}
-		if strings.HasPrefix(name, "test_") && !slices.Contains(modules, name) {
-			modules = append(modules, name)
+		if module := moduleOf(name); !slices.Contains(modules, module) {
+			modules = append(modules, module)
 		}
 	}
 	return modules

@@ -15,20 +15,35 @@ import (
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
-// jobsEnv is how many jobs TestManyJobs runs; `make soak` sets it to 10,000.
+// jobsEnv is how many jobs TestManyJobs runs, and twice what TestManyNodeJobs does; `make soak` sets it to 10,000.
 const jobsEnv = "TOLBOOTH_SOAK_JOBS"
+
+// soakJobs is what the environment asks for, else usual.
+func soakJobs(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv(jobsEnv)
+	if text == "" {
+		return usual
+	}
+	jobs, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", jobsEnv, err)
+	}
+	return jobs
+}
+
+// threads is P03: threads and calls that a filter which is put together anew for each run refuses to one run in a hundred.
+var threads = api.JobRequest{Command: []string{"python3", "-c", `
+import threading, os
+for _ in range(20): threading.Thread(target=os.sched_getaffinity, args=(0,)).start()
+r, w = os.pipe2(0)
+print(os.stat('/').st_mode > 0)`}}
 
 // TestManyJobs runs 2,000 small jobs, 16 at a time: all succeed, the node is as it was before, and the second half costs
 // nothing that the first half did not.
 func TestManyJobs(t *testing.T) {
 	hosttest.NotSlow(t, "2,000 process trees take minutes under emulation")
-	jobs := 2000
-	if text := os.Getenv(jobsEnv); text != "" {
-		var err error
-		if jobs, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("%s: %v", jobsEnv, err)
-		}
-	}
+	jobs := soakJobs(t, 2000)
 	const atOnce = 16
 	// Records of finished jobs are kept, up to a number that is reached long before the middle.
 	a := harness.Start(t, harness.Options{Args: []string{"--max-jobs", "16", "--retain-jobs", "200"}})
@@ -36,9 +51,9 @@ func TestManyJobs(t *testing.T) {
 		a.Sh("true")
 	}
 	before := a.Objects()
-	runMany(t, a, jobs/2, atOnce)
+	runMany(t, a, threads, "True\n", jobs/2, atOnce)
 	middle := footprintOf(t, a)
-	runMany(t, a, jobs-jobs/2, atOnce)
+	runMany(t, a, threads, "True\n", jobs-jobs/2, atOnce)
 	end := footprintOf(t, a)
 	t.Logf("after %d jobs %+v\nafter %d jobs %+v", jobs/2, middle, jobs, end)
 	assertFlat(t, middle, end)
@@ -50,19 +65,18 @@ func TestManyJobs(t *testing.T) {
 	assertNothingLeft(t, instance)
 }
 
-// runMany runs jobs of Python, which start threads and open files.
-func runMany(t *testing.T, a *harness.Agent, jobs, atOnce int) {
+// runMany runs one request many times. Each run prints the same, and nothing is refused.
+func runMany(t *testing.T, a *harness.Agent, req api.JobRequest, want string, jobs, atOnce int) {
 	t.Helper()
-	const code = "import threading,os;[threading.Thread(target=os.sched_getaffinity,args=(0,)).start() for _ in range(20)];r,w=os.pipe2(0);print(os.stat('/').st_mode>0)"
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range atOnce {
 		wg.Go(func() {
 			for i := range work {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				job, err := a.Client.Run(ctx, api.JobRequest{Command: []string{"python3", "-c", code}})
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+				job, err := a.Client.Run(ctx, req)
 				cancel()
-				if err != nil || job.Result.Outcome != api.OutcomeOK || job.Result.Stdout != "True\n" {
+				if err != nil || job.Result.Outcome != api.OutcomeOK || job.Result.Stdout != want || len(job.Result.Denials) != 0 {
 					t.Errorf("job %d: %v %+v", i, err, job)
 				}
 			}

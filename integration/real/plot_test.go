@@ -26,7 +26,7 @@ p.plot([1, 2])
 p.savefig('o.png')
 print([os.access(d, os.W_OK) for d in (matplotlib.get_configdir(), matplotlib.get_cachedir())])`,
 	})
-	if res.Outcome != api.OutcomeOK || res.Stdout != "[True, True]\n" || res.Stderr != "" {
+	if res.Outcome != api.OutcomeOK || res.Stdout != "[True, True]\n" || res.Stderr != "" || len(res.Denials) != 0 {
 		t.Fatalf("%s %s\n%s%s%s", res.Outcome, res.Detail, res.Stdout, res.Stderr, denials(res))
 	}
 	if len(res.Outputs) != 1 || res.Outputs[0].Path != "o.png" || res.Outputs[0].Encoding != "base64" {

@@ -37,7 +37,7 @@ func TestFileRefusalsAreExplained(t *testing.T) {
 		{"chown", "bash", "touch x; chown 0:0 x", api.Limits{}, "file.one_user", "change the owner of a file"},
 
 		// P07: a full /dev/shm is only told as "no space left".
-		{"shm", "python", "import multiprocessing as m\nl=[m.Array('b',100) for i in range(300)]", shm, "limit.shm", "write more to /dev/shm"},
+		{"shm", "python", "import multiprocessing as m\nl=[m.Array('b',100) for i in range(1000)]", shm, "limit.shm", "write more to /dev/shm"},
 		{"shm_named", "bash", "head -c 3M /dev/zero > /dev/shm/x || cat /dev/shm/x x", shm, "limit.shm", ""},
 		{"tmp", "bash", "dd if=/dev/zero of=/tmp/x bs=1M count=40 status=none", small, "limit.memory", "write /tmp/x"},
 		{"run", "bash", "dd if=/dev/zero of=/run/x bs=1M count=10 status=none", small, "limit.memory", "write /run/x"},

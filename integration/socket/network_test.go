@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -210,5 +211,147 @@ func refusedAs(t *testing.T, err error, status int, field string) {
 	t.Helper()
 	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Status != status || p.Field != field || p.Detail == "" {
 		t.Errorf("%v, want status %d for the field %q", err, status, field)
+	}
+}
+
+// TestNetworkBudget: a job's bytes are counted over all its connections and cut in the kernel. Once they are used up its
+// connections end, new ones are refused, and a larger budget opens the network again.
+func TestNetworkBudget(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	echo(t, world, "10.88.0.1:80")
+	const budget = 1 << 20
+	rules := api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}, Budget: budget}
+	_, err := a.Client.Start(t.Context(), api.JobRequest{
+		ID: "budget", Language: "python", Network: rules, Limits: api.Limits{Wall: api.Duration(time.Minute)}, Stdin: api.Stdin{Open: true},
+		Code: `
+import errno, socket, sys
+def connect(): return socket.create_connection(("10.88.0.1", 80), 30)
+def name(call):
+    try: call()
+    except OSError as e: return errno.errorcode[e.errno]
+    return "ok"
+idle, busy, got = connect(), connect(), 0
+try:
+    while True:
+        busy.sendall(bytes(4096))
+        n = 0
+        while n < 4096: n += len(busy.recv(4096 - n))
+        got += n
+except OSError as e: print(errno.errorcode[e.errno], got > 300_000, got < 525_000, name(lambda: idle.recv(1)), name(connect), flush=True)
+sys.stdin.readline()
+print("more", name(connect), flush=True)
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed(t, a, "budget", "ECONNABORTED True True ECONNABORTED EPERM")
+	rules.Budget *= 2
+	if err := a.Client.SetNetwork(t.Context(), "budget", rules); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Client.Stdin(t.Context(), "budget", strings.NewReader("\n"), true); err != nil {
+		t.Fatal(err)
+	}
+	done, err := a.Client.Wait(t.Context(), "budget")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := done.Result
+	if !strings.HasSuffix(res.Stdout, "more ok\n") {
+		t.Errorf("%s %s: %s%s", res.Outcome, res.Detail, res.Stdout, res.Stderr)
+	}
+	if sent := res.Usage.NetTxBytes + res.Usage.NetRxBytes; sent > budget+64<<10 {
+		t.Errorf("%d bytes passed, the budget was %d", sent, budget)
+	}
+	d := find(res, "network.budget")
+	if d == nil || d.Layer != "limit" || !strings.Contains(d.What, "1Mi") || !sameJSON(t, string(d.Fix), `{"network":{"budget":"2Mi"}}`) {
+		t.Errorf("denials %+v", res.Denials)
+	}
+}
+
+// TestNetworkRate: what a job sends and receives is held to the rate, in each direction.
+func TestNetworkRate(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	echo(t, world, "10.88.0.1:80")
+	transfer := `
+import socket, threading, time
+s = socket.create_connection(("10.88.0.1", 80), 30)
+size, start = 1_000_000, time.time()
+threading.Thread(target=s.sendall, args=(bytes(size),)).start()
+n = 0
+while n < size: n += len(s.recv(65536))
+print(time.time() - start)
+`
+	seconds := func(rate api.Quantity) float64 {
+		t.Helper()
+		res := a.Run(api.JobRequest{
+			Language: "python", Code: transfer, Limits: api.Limits{Wall: api.Duration(time.Minute)},
+			Network: api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}, Rate: rate},
+		})
+		s, err := strconv.ParseFloat(strings.TrimSpace(res.Stdout), 64)
+		if err != nil {
+			t.Fatalf("%s %s: %s%s", res.Outcome, res.Detail, res.Stdout, res.Stderr)
+		}
+		return s
+	}
+	// A megabyte at 4 Mbit/s takes two seconds, less what may go at once.
+	free, held := seconds(0), seconds(4_000_000)
+	t.Logf("free %.2f s, held %.2f s", free, held)
+	if held < 1.7 {
+		t.Errorf("1 MB took %.2f s at 4 Mbit/s", held)
+	}
+}
+
+// TestFlows: the result tells what went where, and what was refused.
+func TestFlows(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.0.2/32")
+	a := harness.Start(t, harness.Options{Netns: node})
+	echo(t, world, "10.88.0.1:80")
+	res := a.Run(api.JobRequest{
+		Language: "python", Network: api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}},
+		Code: `
+import socket
+s = socket.create_connection(("10.88.0.1", 80), 30)
+s.sendall(bytes(10000))
+n = 0
+while n < 10000: n += len(s.recv(65536))
+for addr in ("10.88.0.2", 80), ("10.88.0.1", 81):
+    try: socket.create_connection(addr, 5)
+    except PermissionError: pass
+`})
+	flows := map[string]api.Flow{}
+	for _, f := range res.Usage.Flows {
+		flows[net.JoinHostPort(f.Destination, strconv.Itoa(f.Port))+"/"+f.Protocol] = f
+	}
+	if len(flows) != 3 || len(res.Usage.Flows) != 3 || res.Usage.FlowsLeftOut != 0 {
+		t.Fatalf("%s %s: flows %+v", res.Outcome, res.Stderr, res.Usage)
+	}
+	for _, where := range []string{"10.88.0.2:80/tcp", "10.88.0.1:81/tcp"} {
+		if f := flows[where]; f.Verdict != "refused" || f.Rule != "network.default" || f.Refused != 1 || f.TxPackets != 0 {
+			t.Errorf("%s: %+v", where, f)
+		}
+	}
+	f := flows["10.88.0.1:80/tcp"]
+	if f.Verdict != "allowed" || f.Rule != "" || f.TxBytes < 10000 || f.RxBytes < 10000 || f.TxPackets == 0 || f.RxPackets == 0 || f.Refused != 0 {
+		t.Errorf("%+v", f)
+	}
+	if u := res.Usage; u.NetTxBytes != f.TxBytes || u.NetRxBytes != f.RxBytes {
+		t.Errorf("the flow carried %d and %d bytes of %d and %d", f.TxBytes, f.RxBytes, u.NetTxBytes, u.NetRxBytes)
+	}
+	// More far ends than there are places: the rest is counted.
+	res = a.Python(`
+import socket
+for port in range(1, 200):
+    try: socket.create_connection(("10.88.0.1", port), 5)
+    except PermissionError: pass
+`)
+	refused := res.Usage.FlowsLeftOut
+	for _, f := range res.Usage.Flows {
+		refused += f.Refused
+	}
+	if refused != 199 || len(res.Usage.Flows) > 64 || len(res.Usage.Flows) < 32 {
+		t.Errorf("%d flows and %d left out account for %d of 199 refusals", len(res.Usage.Flows), res.Usage.FlowsLeftOut, refused)
 	}
 }

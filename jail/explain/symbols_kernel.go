@@ -86,6 +86,9 @@ var ioctls = []named{
 	{0x541c, "TIOCLINUX"},
 	{0x5423, "TIOCSETD"},
 	{0x401c5820, "FS_IOC_FSSETXATTR"},
+	{0x40305828, "FS_IOC_RESVSP"},
+	{0x4030582a, "FS_IOC_RESVSP64"},
+	{0x40305839, "FS_IOC_ZERO_RANGE"},
 }
 
 // Clocks (linux/time.h).

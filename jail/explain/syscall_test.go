@@ -76,6 +76,7 @@ func TestWords(t *testing.T) {
 		{"ioctl", args(0, 0x541c), "ioctl(TIOCLINUX)", "syscall.tioclinux"},
 		{"ioctl", args(0, 0x5423), "ioctl(TIOCSETD)", "syscall.tiocsetd"},
 		{"ioctl", args(3, 0x401c5820), "ioctl(FS_IOC_FSSETXATTR)", "syscall.fssetxattr"},
+		{"ioctl", args(3, 0x40305828), "ioctl(FS_IOC_RESVSP)", "syscall.reserve"},
 		{"prctl", args(79), "prctl(79)", "syscall.prctl_option"},
 		{"personality", args(0x20000), "personality(UNAME26)", "syscall.personality"},
 		{"personality", args(0x40000), "personality(ADDR_NO_RANDOMIZE)", "syscall.personality"},

@@ -21,7 +21,7 @@ type stage struct {
 	landlock  int    // ABI in force
 	coreSched bool
 	program   string // path of the executable
-	vectors   vectors
+	last      last
 }
 
 // steps are the plan's steps in order. testdata/steps.golden shows them.
@@ -53,10 +53,9 @@ func steps(p wire.Plan) []step {
 	add(true, "landlock", restrictAccess) // needs no_new_privs
 	add(true, "poise", poise)             // the warden seizes this thread now
 	add(true, "descriptors", closeDescriptors)
-	// Last, since the filter need not allow any step above.
-	add(p.Filter && !p.Listen, "filter", loadFilter)
-	add(p.Listen, "filter with listener", loadListened)
-	add(true, "execve", execute)
+	add(p.Filter && !p.Listen, "filter", readFilter)
+	add(p.Listen, "filter with listener", readListened)
+	add(true, "execve", execute) // under the filter, which need not allow any step above
 	return list
 }
 

@@ -98,10 +98,11 @@ func prepare() error {
 	return nil
 }
 
-// startLaunch starts launch from the main thread, since the namespaces that it inherits are a thread's.
+// startLaunch starts launch from the main thread, since the namespaces that it inherits are a thread's. Its runtime does not
+// interrupt goroutines by signals: see launch's execute.
 func startLaunch() (int, error) {
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"tolbooth-jail", "launch"}, &syscall.ProcAttr{
-		Env:   os.Environ(),
+		Env:   append(os.Environ(), "GODEBUG=asyncpreemptoff=1"),
 		Files: []uintptr{0, 1, 2, ToExec},
 	})
 	if err != nil {

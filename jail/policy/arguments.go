@@ -26,6 +26,9 @@ const (
 	ioctlConsole         = 0x541c     // TIOCLINUX
 	ioctlLineDiscipline  = 0x5423     // TIOCSETD
 	ioctlProject         = 0x401c5820 // FS_IOC_FSSETXATTR
+	ioctlReserve         = 0x40305828 // FS_IOC_RESVSP
+	ioctlReserve64       = 0x4030582a // FS_IOC_RESVSP64
+	ioctlZeroRange       = 0x40305839 // FS_IOC_ZERO_RANGE
 	mapHuge              = 0x40000    // MAP_HUGETLB
 	memfdHuge            = 0x4        // MFD_HUGETLB
 	shmHuge              = 0o4000     // SHM_HUGETLB
@@ -54,6 +57,10 @@ func arguments() []entry {
 			deny("fssetxattr", unix.EPERM, "FS_IOC_FSSETXATTR",
 				"it moves a file to another disk quota; use chattr, which sets flags by FS_IOC_SETFLAGS",
 				int32Arg(1, ioctlProject)),
+			// Served by the kernel's common code for every file system, overlays included.
+			deny("reserve", unix.EOPNOTSUPP, "FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE",
+				"it is fallocate by another name and reserves any amount of disk at once; write the bytes",
+				int32Arg(1, ioctlReserve, ioctlReserve64, ioctlZeroRange)),
 			allow(""),
 		}},
 		{"personality", []Case{
@@ -90,11 +97,11 @@ func arguments() []entry {
 			deny("realtime", unix.EPERM, "",
 				"a real-time thread is never asked to share the processor with others; use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE"),
 		}},
-		// Where the agent counts what jobs write, this call would take the whole disk before anyone could count. The modes
-		// that only give space back are let through.
+		// Where the agent counts what jobs write, this call would take the whole disk before anyone could count (Reserving is
+		// for where it does not). The modes that only give space back are let through.
 		{"fallocate", append([]Case{allow("a hole, or a collapsed range", int32Arg(1, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.FALLOC_FL_COLLAPSE_RANGE))},
 			quiet(unix.EOPNOTSUPP,
-				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself")...)},
+				"it reserves any amount of disk at once, before anyone has counted it; write the bytes, as posix_fallocate does by itself; where the file system holds jobs to their disk limits by project quotas, it is allowed")...)},
 		{"mmap", ordinaryPages(3, mapHuge)},
 		{"memfd_create", ordinaryPages(1, memfdHuge)},
 		{"shmget", ordinaryPages(2, shmHuge)},

@@ -120,6 +120,10 @@ func TestArguments(t *testing.T) {
 		{"sched_setscheduler", args(0, 7), "syscall.realtime"},
 		{"sched_setscheduler", args(0, garbage|resetFork|1), "syscall.realtime"},
 
+		{"ioctl", args(3, 0x40305828, 1), "syscall.reserve"},
+		{"ioctl", args(3, garbage|0x4030582a, 1), "syscall.reserve"},
+		{"ioctl", args(3, 0x40305839, 1), "syscall.reserve"},
+		{"ioctl", args(3, 0x40305829, 1), ""}, // FS_IOC_UNRESVSP gives space back
 		{"mmap", args(0, 4096, 3, 0x22, 0, 0), ""},
 		{"mmap", args(0, 1<<21, 3, 0x40022, 0, 0), "syscall.huge_pages"},
 		{"mmap", args(0, 1<<21, 3, garbage|21<<26|0x40001, 0, 0), "syscall.huge_pages"},

@@ -68,7 +68,7 @@ func TestKernelSurface(t *testing.T) {
 		{"pidfd_getfd", 438, 438, args(3, 0, 0), unix.EPERM, "syscall.pidfd_getfd"},
 		{"move_pages", 279, 239, args(1), unix.EPERM, "syscall.move_pages"},
 		{"migrate_pages", 256, 238, args(1), unix.EPERM, "syscall.migrate_pages"},
-		{"mbind", 237, 235, args(), unix.ENOSYS, "syscall.mbind"},
+		{"set_mempolicy", 238, 237, args(), unix.ENOSYS, "syscall.set_mempolicy"},
 		{"mount", 165, 40, args(), unix.EPERM, "syscall.mount"},
 		{"umount2", 166, 39, args(1, unix.MNT_DETACH), unix.EPERM, "syscall.umount2"},
 		{"pivot_root", 155, 41, args(), unix.EPERM, "syscall.pivot_root"},
@@ -115,7 +115,7 @@ func TestKernelSurface(t *testing.T) {
 
 // TestQuietRefusals holds the only calls that are refused without a word.
 func TestQuietRefusals(t *testing.T) {
-	want := map[string]syscall.Errno{"clone3": unix.ENOSYS, "get_mempolicy": unix.ENOSYS, "mseal": unix.ENOSYS, "fallocate": unix.EOPNOTSUPP}
+	want := map[string]syscall.Errno{"clone3": unix.ENOSYS, "get_mempolicy": unix.ENOSYS, "mbind": unix.ENOSYS, "mseal": unix.ENOSYS, "fallocate": unix.EOPNOTSUPP}
 	for _, arch := range []string{"amd64", "arm64"} {
 		p := mustDefault(t, arch)
 		for c := range p.Calls() {

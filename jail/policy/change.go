@@ -42,10 +42,10 @@ func (c Change) normal() (Change, error) {
 		if _, ok := denial(name); !ok {
 			return c, &ChangeError{true, name, "is not one of: " + names(Denials())}
 		}
-		call, one := strings.CutPrefix(name, denyCall)
+		if call, one := strings.CutPrefix(name, denyCall); one && indispensable[call] != "" {
+			return c, &ChangeError{true, name, "cannot be taken away: " + indispensable[call]}
+		}
 		switch {
-		case one && slices.Contains(indispensable, call):
-			return c, &ChangeError{true, name, "without this call no program starts or ends"}
 		case slices.Contains(c.Extras, IOURing) && name != DenyExecOutsideBase && name != DenyProcesses:
 			return c, &ChangeError{true, name, "io_uring does the same past every filter; leave out that extra, or this"}
 		case slices.Contains(c.Extras, UserNS) && name == DenyExecOutsideBase:

@@ -185,7 +185,7 @@ func TestChangeErrors(t *testing.T) {
 		{nil, []string{"ptrace"}, "ptrace", "syscall.NAME"},
 		{nil, []string{"syscall."}, "syscall.", "is not one of"},
 		{nil, []string{"syscall.nonsense"}, "syscall.nonsense", "is not one of"},
-		{nil, []string{"syscall.execve"}, "syscall.execve", "starts or ends"},
+		{nil, []string{"syscall.execve"}, "syscall.execve", "no program starts"},
 		{[]string{IOURing}, []string{DenySockets}, DenySockets, "io_uring"},
 		{[]string{IOURing}, []string{"syscall.openat"}, "syscall.openat", "io_uring"},
 		{[]string{UserNS}, []string{DenyExecOutsideBase}, DenyExecOutsideBase, "Landlock"},

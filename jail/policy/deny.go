@@ -25,8 +25,15 @@ func Denials() []Named {
 	}
 }
 
-// indispensable are the calls between the filter and the first instruction of the program, and those by which it ends.
-var indispensable = []string{"execve", "exit", "exit_group", "rt_sigreturn", "sendmsg"}
+// indispensable are the calls between the filter and the first instruction of the program, and those by which it ends; with what
+// for. The same request fits every node, so that one explainer's need counts for both.
+var indispensable = map[string]string{
+	"execve":       "no program starts without this call",
+	"exit":         "no thread ends without this call",
+	"exit_group":   "no program ends without this call",
+	"rt_sigreturn": "no signal handler returns without this call",
+	"sendmsg":      "by this call the filter's listener is handed to the warden, before the program starts",
+}
 
 // denial is what a name takes away, as cases that replace all others of a call; ok is false when there is no such name.
 func denial(name string) (list []entry, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -167,4 +168,50 @@ func TestDefaultRefusesOtherArchitectures(t *testing.T) {
 			t.Errorf("%q has a policy", arch)
 		}
 	}
+}
+
+// TestReserving: where the file system counts what is reserved, fallocate is allowed and nothing else changes; a run that denied itself
+// the call does not get it back.
+func TestReserving(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		usual, err := Default(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := usual.Reserving()
+		if held.Hash() == usual.Hash() {
+			t.Error("two policies have one hash")
+		}
+		for c := range usual.Calls() {
+			same, _ := held.Lookup(c.Name)
+			if c.Name == "fallocate" {
+				if v := same.decide([6]uint64{3, 0, 0, 1 << 40}); v.Action != Allow {
+					t.Errorf("%s: fallocate: %+v", arch, v)
+				}
+				continue
+			}
+			if !reflect.DeepEqual(c, same) {
+				t.Errorf("%s: %s changed", arch, c.Name)
+			}
+		}
+		if v := usual.Evaluate(usual.AuditArch(), of(t, usual, "fallocate"), [6]uint64{3, 0, 0, 1 << 40}); v.Action == Allow {
+			t.Errorf("%s: the usual policy was changed with it", arch)
+		}
+		denied, err := For(arch, Change{Deny: []string{denyCall + "fallocate"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if denied.Reserving().Hash() != denied.Hash() {
+			t.Errorf("%s: a denied call came back", arch)
+		}
+	}
+}
+
+func of(t *testing.T, p Policy, name string) uint32 {
+	t.Helper()
+	c, ok := p.Lookup(name)
+	if !ok {
+		t.Fatalf("no call %s", name)
+	}
+	return c.NR
 }
