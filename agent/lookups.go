@@ -27,7 +27,7 @@ func (x *wire) serveNames() error {
 	if x.ns == nil {
 		return nil // in the agent's own namespace, where the node's resolvers are
 	}
-	udp, tcp, err := x.ns.ListenDNS()
+	udp, tcp, err := x.ns.TakeDNS()
 	if err != nil {
 		return err
 	}

@@ -16,24 +16,43 @@ import (
 // whoever asks is in that namespace. It is the address that programs ask when resolv.conf names none.
 var DNSAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// ListenDNS opens the sockets of the namespace's resolver. They hold the namespace: close them before it. No process of a
-// jail can have taken the port, since that needs a capability over the namespace.
-func (n *Namespace) ListenDNS() (udp net.PacketConn, tcp net.Listener, err error) {
-	err = n.inside(func() error {
-		at := netip.AddrPortFrom(DNSAddress, 53).String()
-		var listen net.ListenConfig
-		if udp, err = listen.ListenPacket(context.Background(), "udp4", at); err != nil {
-			return err
-		}
-		if tcp, err = listen.Listen(context.Background(), "tcp4", at); err != nil {
-			return errors.Join(err, udp.Close())
-		}
-		return nil
-	})
+// dnsSockets are where a namespace's resolver is asked. They are opened with the namespace, while nobody waits.
+type dnsSockets struct {
+	udp net.PacketConn
+	tcp net.Listener
+}
+
+// listenDNS opens them in the calling thread's namespace.
+func listenDNS() (*dnsSockets, error) {
+	at := netip.AddrPortFrom(DNSAddress, 53).String()
+	var listen net.ListenConfig
+	udp, err := listen.ListenPacket(context.Background(), "udp4", at)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen for a jail's lookups: %w", err)
+		return nil, fmt.Errorf("listen for lookups: %w", err)
 	}
-	return udp, tcp, nil
+	tcp, err := listen.Listen(context.Background(), "tcp4", at)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for lookups: %w", err), udp.Close())
+	}
+	return &dnsSockets{udp, tcp}, nil
+}
+
+func (s *dnsSockets) close() error {
+	if s == nil {
+		return nil
+	}
+	return errors.Join(s.udp.Close(), s.tcp.Close())
+}
+
+// TakeDNS hands out the sockets of the namespace's resolver, once. They hold the namespace: close them before it. No process
+// of a jail can take the port, since that needs a capability over the namespace.
+func (n *Namespace) TakeDNS() (net.PacketConn, net.Listener, error) {
+	s := n.dns
+	if s == nil {
+		return nil, nil, errors.New("the namespace's resolver sockets are taken")
+	}
+	n.dns = nil
+	return s.udp, s.tcp, nil
 }
 
 // inside runs fn on a thread in the namespace.

@@ -1,7 +1,7 @@
 // Package resolver answers the name lookups of jails.
 //
 // A Resolver forwards for all jails of a node to the node's real upstreams; a Jail is what one of them may ask. Its sockets
-// are made inside the jail's own network namespace (netns.Namespace.ListenDNS), so who asks is known by the socket and by
+// are made inside the jail's own network namespace (netns.Namespace.TakeDNS), so who asks is known by the socket and by
 // nothing in the message, and no port of the node is open to a jail.
 //
 // It owns the verdict on names: a name that the rules do not allow never leaves the node, whatever the query's type,
