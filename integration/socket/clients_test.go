@@ -103,7 +103,7 @@ func TestEveryClientByName(t *testing.T) {
 				}
 				_, text, _ := strings.Cut(res.Stdout, "ms ")
 				ms, err := strconv.Atoi(strings.Fields(text + " ?")[0])
-				if limit := harness.Slow.Milliseconds(); err != nil || int64(ms) > limit {
+				if limit := atOnce.Milliseconds(); err != nil || int64(ms) > limit {
 					t.Errorf("%s: refused after %d ms (%v), want less than %d: %q", url, ms, err, limit, res.Stdout)
 				}
 				t.Logf("%s: %d ms", url, ms)
