@@ -353,6 +353,73 @@ func TestForgedAnswersArePassedOver(t *testing.T) {
 	}
 }
 
+func TestTypesThatCarryMoreThanTheName(t *testing.T) {
+	w := newWorld(t, map[string][]string{
+		"api.test. HTTPS": {"60 IN HTTPS 1 other.test. ipv4hint=203.0.113.66"}, "api.test. TXT": {"60 IN TXT hello"}, "api.test. A": {"60 IN A 203.0.113.10"},
+	}, rules(t, "api.test:443"))
+	for qtype, rcode := range map[uint16]int{
+		dns.TypeHTTPS: dns.RcodeSuccess, dns.TypeSVCB: dns.RcodeSuccess, dns.TypeANY: dns.RcodeNotImplemented, dns.TypeIXFR: dns.RcodeNotImplemented,
+	} {
+		if m := w.ask("api.test.", qtype); m.Rcode != rcode || len(m.Answer) != 0 {
+			t.Errorf("%s: %s", dns.TypeToString[qtype], m)
+		}
+	}
+	if asked := w.zone.questions(); len(asked) != 0 {
+		t.Errorf("the upstream was asked %q", asked)
+	}
+	if m := w.ask("api.test.", dns.TypeTXT); len(m.Answer) != 1 {
+		t.Errorf("TXT: %s", m)
+	}
+	if len(w.kernel.pinned()) != 0 || len(w.refusals()) != 0 {
+		t.Errorf("pins %v, refusals %v", w.kernel.pinned(), w.refusals())
+	}
+}
+
+func TestMessagesThatAskNothing(t *testing.T) {
+	w := newWorld(t, map[string][]string{"api.test. A": {"60 IN A 203.0.113.10"}}, rules(t, "api.test:443"))
+	send := func(change func(q *dns.Msg)) *dns.Msg {
+		t.Helper()
+		q := new(dns.Msg)
+		q.SetQuestion("api.test.", dns.TypeA)
+		change(q)
+		m, _, err := (&dns.Client{Timeout: 10 * time.Second}).Exchange(q, w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for what, c := range map[string]struct {
+		change func(q *dns.Msg)
+		rcode  int
+	}{
+		"an update":   {func(q *dns.Msg) { q.Opcode = dns.OpcodeUpdate }, dns.RcodeNotImplemented},
+		"a notify":    {func(q *dns.Msg) { q.Opcode = dns.OpcodeNotify }, dns.RcodeNotImplemented},
+		"two":         {func(q *dns.Msg) { q.Question = append(q.Question, q.Question[0]) }, dns.RcodeFormatError},
+		"class CHAOS": {func(q *dns.Msg) { q.Question[0].Qclass = dns.ClassCHAOS }, dns.RcodeNameError},
+		"EDNS 1":      {func(q *dns.Msg) { q.SetEdns0(1232, false); q.IsEdns0().SetVersion(1) }, dns.RcodeBadVers},
+		"an ordinary": {func(*dns.Msg) {}, dns.RcodeSuccess},
+		"with a cookie": {func(q *dns.Msg) {
+			q.SetEdns0(4096, true)
+			q.IsEdns0().Option = append(q.IsEdns0().Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"})
+		}, dns.RcodeSuccess},
+	} {
+		if m := send(c.change); m.Rcode != c.rcode {
+			t.Errorf("%s: %s, want %s", what, dns.RcodeToString[m.Rcode], dns.RcodeToString[c.rcode])
+		}
+	}
+	c, err := net.Dial("udp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, junk := range []string{"", "x", strings.Repeat("\xff", 600), strings.Repeat("\x00", 12)} {
+		c.Write([]byte(junk))
+	}
+	if got := addresses(w.ask("api.test.", dns.TypeA)); len(got) != 1 {
+		t.Errorf("after junk: %v", got)
+	}
+}
+
 func TestBudgets(t *testing.T) {
 	records := map[string][]string{}
 	for i := range 20 {

@@ -52,7 +52,8 @@ func (j *Jail) answer(q *dns.Msg) *dns.Msg {
 		return reply
 	}
 	question := q.Question[0]
-	name, err := hostName(question.Name)
+	// Whatever is no host name is refused: a label with a dot or a zero inside would be split elsewhere than here.
+	name, err := netns.CanonicalName(question.Name)
 	if question.Qclass != dns.ClassINET || err != nil {
 		return j.refuse(reply, Refusal{Name: clip(question.Name), Rule: RuleName})
 	}
@@ -71,15 +72,6 @@ func (j *Jail) answer(q *dns.Msg) *dns.Msg {
 		return reply
 	}
 	return j.forward(reply, name)
-}
-
-// hostName is the canonical form of a name as it comes in a message. Whatever is no host name is refused: a label with a
-// dot inside would be split elsewhere than here.
-func hostName(asked string) (string, error) {
-	if strings.ContainsAny(asked, `\`) {
-		return "", errors.New("not a host name")
-	}
-	return netns.CanonicalName(asked)
 }
 
 const maxQuotedName = 255
