@@ -45,6 +45,7 @@ type parts struct {
 	Pool6      netip.Prefix
 	Internal   []netip.Prefix // ranges that no job reaches, on top of the node's own addresses
 	Forward    bool           // turn IP forwarding on
+	DNS        DNSConfig
 }
 
 // built is a spine and what must be closed after it.
@@ -54,7 +55,8 @@ type built struct {
 	cgroups   *cgroup.Parent
 	pool      *places
 	problems  []api.NodeProblem
-	reclaimed int64 // leftovers of an earlier agent
+	reclaimed int64  // leftovers of an earlier agent
+	resolv    []byte // resolv.conf of jobs with a network of their own
 	back      undo.Stack
 }
 
@@ -140,7 +142,7 @@ func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built,
 	b.back.Push("wait for what finished jobs still hold", func() error { b.undoing.Wait(); return nil })
 
 	b.spine.places = b.pool
-	b.spine.trees = &trees{fs: b.fs, flushes: b.flushes, resolv: jobResolvConf("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")}
+	b.spine.trees = &trees{fs: b.fs, flushes: b.flushes, resolv: b.resolv, shared: jobResolvConf(o.DNS.ResolvConf, resolvedConf)}
 	return b, ctx.Err()
 }
 
@@ -176,7 +178,11 @@ func (b *built) openNetwork(o parts) error {
 		return nil
 	}
 	b.back.Push("unload the egress control", egress.Close)
-	b.spine.nets, b.egress = newNets(egress, links, b.spine.faults), string(egress.Hook())
+	l, err := b.openLookups(o.DNS, egress)
+	if err != nil {
+		return err
+	}
+	b.spine.nets, b.egress = newNets(egress, links, l, b.spine.faults), string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 

@@ -65,6 +65,12 @@ func (c *Config) check() error {
 		return wrong("network.pool4", "%s is not an IPv4 range of at least a /%d, such as 198.19.0.0/16", c.Network.Pool4, maxPool4Bits)
 	case !c.Network.Pool6.Addr().Is6() || c.Network.Pool6.Addr().Is4In6() || c.Network.Pool6.Bits() > maxPool6Bits || c.Network.Pool6 != c.Network.Pool6.Masked():
 		return wrong("network.pool6", "%s is not an IPv6 range of at least a /%d, such as fd74:6f6c:6c62::/64", c.Network.Pool6, maxPool6Bits)
+	case !filepath.IsAbs(c.Network.DNS.ResolvConf):
+		return wrong("network.resolv_conf", "%.128q is not an absolute path", c.Network.DNS.ResolvConf)
+	case c.Network.DNS.Queries < 1 || c.Network.DNS.Queries > maxLookups:
+		return wrong("network.dns_queries", "%d is not between 1 and %d", c.Network.DNS.Queries, maxLookups)
+	case c.Network.DNS.Names < 1 || c.Network.DNS.Names > maxLookups:
+		return wrong("network.dns_names", "%d is not between 1 and %d", c.Network.DNS.Names, maxLookups)
 	case c.FS.Client != "file":
 		return wrong("filesystem.client", "%q is not supported by this build; supported: file", c.FS.Client)
 	case c.FS.Bucket != "" && !filepath.IsAbs(c.FS.Bucket):
@@ -77,6 +83,9 @@ func (c *Config) check() error {
 		return wrong("filesystem.credential_ttl", "%s seconds is not between 900 and 43200", textOf(&c.FS.CredentialTTL))
 	case c.FS.SyncInterval < seconds(time.Second):
 		return wrong("filesystem.sync_interval", "%s seconds is less than 1", textOf(&c.FS.SyncInterval))
+	}
+	if _, err := parseUpstreams(c.Network.DNS.Upstreams); err != nil {
+		return wrong("network.dns_upstreams", "%w", err)
 	}
 	if err := c.checkListener(wrong); err != nil {
 		return err
@@ -91,6 +100,7 @@ const maxPool4Bits, maxPool6Bits = 16, 64
 const (
 	maxMaxJobs = 1024
 	maxQueue   = 10_000
+	maxLookups = 1_000_000
 )
 
 // unknownExtra is the first extra that no policy has.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail"
+	"github.com/tolbooth-dev/tolbooth/netns/resolver"
 )
 
 // Config is everything an operator can set on one node. keys.go lists how each field is called in the file, as a flag and
@@ -70,6 +71,15 @@ type NetworkConfig struct {
 	Pool6    netip.Prefix   //
 	Internal []netip.Prefix // no job reaches these
 	Forward  bool           // turn IP forwarding on in the agent's network namespace when it is off
+	DNS      DNSConfig
+}
+
+// DNSConfig is how this node looks names up for jobs.
+type DNSConfig struct {
+	ResolvConf string   // of the node
+	Upstreams  []string // ADDRESS or ADDRESS:PORT; none: those of ResolvConf
+	Queries    int      // that one job may send out
+	Names      int      // distinct ones among them that no rule names in full
 }
 
 // FSConfig is where named workspaces are kept.
@@ -127,6 +137,7 @@ func DefaultConfig() Config {
 		Audit: AuditConfig{MaxSize: 64 << 20, Keep: 8},
 		Network: NetworkConfig{
 			Open: true, Forward: true, Pool4: netip.MustParsePrefix("198.19.0.0/16"), Pool6: netip.MustParsePrefix("fd74:6f6c:6c62::/64"),
+			DNS: DNSConfig{ResolvConf: "/etc/resolv.conf", Queries: resolver.DefaultBudget().Queries, Names: resolver.DefaultBudget().Names},
 		},
 		FS: FSConfig{
 			Enabled: true, Prefix: "sandboxes", Client: "file",

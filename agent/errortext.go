@@ -106,6 +106,9 @@ func pathsBeside(before, after string) []string {
 	slices.SortStableFunc(found, func(a, b place) int { return cmp.Compare(a.away, b.away) })
 	var paths []string
 	for _, p := range found {
+		if strings.HasPrefix(p.path, "//") {
+			continue // the rest of a URL
+		}
 		paths = append(paths, p.path)
 	}
 	return paths

@@ -57,6 +57,7 @@ func TestFileWords(t *testing.T) {
 		{"cat: /workspace/x: Permission denied\n", "", "", ""},
 		{"bash: ./x: Permission denied\n", "", "", ""},
 		{"git@github.com: Permission denied (publickey).\n", "", "", ""},
+		{"Get \"http://203.0.113.10:81/\": dial tcp 203.0.113.10:81: connect: operation not permitted\n", "", "", ""}, // a URL is no path
 		{"mount: /mnt: permission denied.\n", "", "", ""},
 		{"tail: inotify cannot be used, reverting to polling: Too many open files\n", "", "", ""},
 		{"open: Too many open files in system\n", "", "", ""},

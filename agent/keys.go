@@ -59,6 +59,10 @@ func keys() []key {
 		{name: "network.pool4", usage: "IPv4 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool4 }},
 		{name: "network.pool6", usage: "IPv6 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool6 }},
 		{name: "network.internal", usage: "address ranges of the cluster (pods, services, nodes) that no job reaches", into: func(c *Config) any { return &c.Network.Internal }},
+		{name: "network.resolv_conf", usage: "file that names the node's resolvers, search domains and ndots", into: func(c *Config) any { return &c.Network.DNS.ResolvConf }},
+		{name: "network.dns_upstreams", usage: "resolvers that the jobs' lookups go to, as ADDRESS or ADDRESS:PORT (default: those of network.resolv_conf)", into: func(c *Config) any { return &c.Network.DNS.Upstreams }},
+		{name: "network.dns_queries", usage: "lookups that one job may send out", into: func(c *Config) any { return &c.Network.DNS.Queries }},
+		{name: "network.dns_names", usage: "distinct names among them that only a wildcard or mode open allows", into: func(c *Config) any { return &c.Network.DNS.Names }},
 
 		{name: "filesystem.enabled", env: "SANDBOX_FS_ENABLED", usage: "synced workspaces: true or false", into: func(c *Config) any { return &c.FS.Enabled }},
 		{name: "filesystem.prefix", env: "SANDBOX_FS_PREFIX", usage: "key prefix in the bucket", into: func(c *Config) any { return &c.FS.Prefix }},

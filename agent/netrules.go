@@ -40,14 +40,16 @@ func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
 	if n := len(n.Allow) + len(n.Deny); n > maxRules {
 		return out, refuse(api.ClassInvalid, "network", "%d rules; at most %d are taken", n, maxRules)
 	}
-	deny, err := parseRules("network.deny", n.Deny)
+	deny, denyNames, err := parseRules("network.deny", n.Deny)
 	if err != nil || out.Mode == "none" {
+		out.Names.None = true
 		return out, err // deny rules are kept by having no network at all
 	}
-	out.Policy.Deny = deny
+	out.Policy.Deny, out.Names.Deny = deny, denyNames
+	out.Names.Open = out.Mode == "open"
 	out.Policy.Mode = map[string]bpf.Mode{"allow": bpf.ModeAllow, "open": bpf.ModeOpen}[out.Mode]
 	out.Allow, out.Deny = n.Allow, n.Deny
-	if out.Policy.Allow, err = parseRules("network.allow", n.Allow); err != nil {
+	if out.Policy.Allow, out.Names.Allow, err = parseRules("network.allow", n.Allow); err != nil {
 		return out, err
 	}
 	if len(n.Deny) > 0 && out.Mode == "open" && mode == jail.Minimal {
@@ -81,17 +83,22 @@ func measures(out *network, n api.Network, mode jail.Mode) error {
 // minBudget is the smallest budget, in bytes: a connection that says nothing takes less.
 const minBudget = 1000
 
-func parseRules(field string, rules []string) ([]bpf.Rule, error) {
-	var list []bpf.Rule
+// parseRules reads rules by address and rules by name.
+func parseRules(field string, rules []string) (addrs []bpf.Rule, names []netns.NameRule, err error) {
 	for i, text := range rules {
-		r, err := netns.ParseRule(text)
-		if errors.Is(err, netns.ErrDomain) {
-			return nil, refuse(api.ClassUnsupported, fmt.Sprintf("%s[%d]", field, i), "%s", err).hint("name the addresses, as 10.1.2.0/24:5432/tcp")
+		addr, err := netns.ParseRule(text)
+		if err == nil {
+			addrs = append(addrs, addr)
+			continue
 		}
+		if !errors.Is(err, netns.ErrDomain) {
+			return nil, nil, refuse(api.ClassInvalid, fmt.Sprintf("%s[%d]", field, i), "%s", err)
+		}
+		name, err := netns.ParseNameRule(text)
 		if err != nil {
-			return nil, refuse(api.ClassInvalid, fmt.Sprintf("%s[%d]", field, i), "%s", err)
+			return nil, nil, refuse(api.ClassInvalid, fmt.Sprintf("%s[%d]", field, i), "%s", err)
 		}
-		list = append(list, r)
+		names = append(names, name)
 	}
-	return list, nil
+	return addrs, names, nil
 }

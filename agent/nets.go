@@ -14,6 +14,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/netns"
+	"github.com/tolbooth-dev/tolbooth/netns/resolver"
 )
 
 // nets connects jobs to the network: the policy is bound before the job's first instruction, the veth, if the job may
@@ -21,6 +22,7 @@ import (
 type nets struct {
 	egress *bpf.Egress
 	links  *netns.Manager
+	lookup lookup
 	faults *faults
 
 	mu       sync.Mutex
@@ -36,6 +38,8 @@ type wire struct {
 	ns     *netns.Namespace // nil: the job is in the agent's
 	zero   time.Duration    // monotonic time of the job's admission
 	deny   func(api.Denial)
+	pins   *netns.Pins    // nil: the job is in the agent's namespace
+	names  *resolver.Jail // nil: likewise
 
 	changing sync.Mutex // guards what follows
 	closed   bool
@@ -51,8 +55,8 @@ type wire struct {
 	events  uint64
 }
 
-func newNets(e *bpf.Egress, m *netns.Manager, f *faults) *nets {
-	n := &nets{egress: e, links: m, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+func newNets(e *bpf.Egress, m *netns.Manager, l lookup, f *faults) *nets {
+	n := &nets{egress: e, links: m, lookup: l, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
 	go n.dispatch()
 	return n
 }
@@ -71,6 +75,9 @@ func (n *nets) Plug(w *work, p *place, deny func(api.Denial)) (_ plug, err error
 	}
 	if x.policy, x.release, err = n.egress.SetPolicy(w.Network.Policy); err != nil {
 		return nil, fmt.Errorf("load the egress policy: %w", err)
+	}
+	if err := x.serveNames(); err != nil {
+		return nil, err
 	}
 	n.watch(x)
 	return x, x.judge(x.policy)
@@ -113,6 +120,9 @@ func (x *wire) event(e bpf.Event) {
 // Denials are all refusals of the job so far. The ring is read by another goroutine, so it waits, briefly, until that has
 // seen as many events of the slot as the kernel sent.
 func (x *wire) Denials() []api.Denial {
+	if x.names != nil {
+		x.names.Flush()
+	}
 	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
 		c, err := x.nets.egress.Stats(x.slot)
 		if err != nil || x.seen() >= c.Reported {
@@ -145,6 +155,7 @@ func (x *wire) Close() error {
 	if x.release != nil {
 		errs = append(errs, x.release())
 	}
+	errs = append(errs, x.closeNames())
 	x.nets.mu.Lock()
 	delete(x.nets.watching, x.slot)
 	x.nets.mu.Unlock()
@@ -175,6 +186,7 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	case "network.default":
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
 		d.Fix = allowFix(x.network.Allow, dest)
+		x.nameAddress(&d, e, proto)
 	case "network.budget":
 		d.Layer, d.Errno = "limit", "ECONNABORTED"
 		d.What = "send or receive more over the network than " + quantity(x.network.Budget)
@@ -204,12 +216,10 @@ func (x *wire) denyFix(e bpf.Event) jsontext.Value {
 	if p.Mode == bpf.ModeAllow && !slices.ContainsFunc(p.Allow, func(r bpf.Rule) bool { return names(r, e) }) {
 		return noFix
 	}
-	rest := []string{}
-	for i, r := range p.Deny {
-		if !names(r, e) {
-			rest = append(rest, x.network.Deny[i])
-		}
-	}
+	rest := slices.DeleteFunc(slices.Clone(x.network.Deny), func(text string) bool {
+		r, err := netns.ParseRule(text)
+		return err == nil && names(r, e)
+	})
 	return mustJSON(map[string]any{"network": map[string]any{"deny": rest}})
 }
 

@@ -88,13 +88,13 @@ func (x *wire) Rewire(n network) (cut int, err error) {
 	}
 	before := x.release
 	x.policy, x.release = id, release
-	if err := before(); err != nil {
-		return 0, fmt.Errorf("drop the old egress policy: %w", err)
+	if err := errors.Join(x.renames(n.Names), before()); err != nil {
+		return 0, fmt.Errorf("drop the old rules: %w", err)
 	}
 	if x.link == nil {
 		return 0, nil
 	}
-	if cut, err = x.ns.Cut(n.Policy); err != nil {
+	if cut, err = x.ns.Cut(x.allows); err != nil {
 		return cut, fmt.Errorf("the new rules are in force, but connections that they forbid were not ended and hang: %w", err)
 	}
 	return cut, nil
@@ -106,7 +106,7 @@ func (x *wire) judge(policy uint32) (err error) {
 	n := x.rules()
 	bind := func(l *netns.Link) error {
 		return x.nets.egress.BindVeth(bpf.Veth{
-			Ifindex: l.Ifindex, Slot: x.slot, Policy: policy, Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
+			Ifindex: l.Ifindex, Slot: x.slot, Policy: policy, Pins: x.pinned(), Addr4: l.Addr4, Addr6: l.Addr6, JailMAC: l.JailMAC, NodeMAC: l.NodeMAC,
 			Budget: uint64(n.Budget),
 		})
 	}
@@ -119,7 +119,7 @@ func (x *wire) judge(policy uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, OnNode: x.ns == nil, Budget: uint64(n.Budget)}
+	job := bpf.Job{Cgroup: x.cgroup, Slot: x.slot, Policy: policy, Pins: x.pinned(), OnNode: x.ns == nil, Budget: uint64(n.Budget)}
 	if x.link != nil {
 		job.Addr4, job.Addr6 = x.link.Addr4, x.link.Addr6
 		if err := x.bound(n.Rate); err != nil {
@@ -165,7 +165,7 @@ func (x *wire) spent() {
 		return // it ended, or its budget was raised meanwhile
 	}
 	x.cut = budget
-	if _, err := x.ns.Cut(bpf.Policy{}); err != nil {
+	if _, err := x.ns.Cut(bpf.Policy{}.Allows); err != nil {
 		x.nets.faults.add("network", err)
 	}
 }

@@ -140,8 +140,9 @@ func TestRefusals(t *testing.T) {
 		{`{"command":["x"],"network":{"allow":["10.0.0.1:80"]}}`, "invalid", "network.allow"},
 		{`{"command":["x"],"network":{"mode":"open","allow":["10.0.0.1:80"]}}`, "invalid", "network.allow"},
 		{`{"command":["x"],"network":{"mode":"allow","allow":["10.0.0.1:80","10.0.0.1:99999"]}}`, "invalid", "network.allow[1]"},
-		{`{"command":["x"],"network":{"mode":"allow","allow":["api.example.com:443"]}}`, "unsupported", "network.allow[0]"},
 		{`{"command":["x"],"network":{"deny":["10.0.0.1:x"]}}`, "invalid", "network.deny[0]"},
+		{`{"command":["x"],"network":{"mode":"allow","allow":["a.example:443","*:443"]}}`, "invalid", "network.allow[1]"},
+		{`{"command":["x"],"network":{"mode":"allow","deny":["a.*.example"]}}`, "invalid", "network.deny[0]"},
 		{`{"command":["x"],"network":{"rate":"20M"}}`, "invalid", "network.rate"},
 		{`{"command":["x"],"network":{"budget":"200Mi"}}`, "invalid", "network.budget"},
 		{`{"command":["x"],"network":{"mode":"open","budget":"200"}}`, "invalid", "network.budget"},
@@ -217,7 +218,7 @@ func TestWorkIsComplete(t *testing.T) {
 	w, err := testRules(nil).admit(request(`{
 		"language":"python","code":"print(1)","cwd":"sub","env":{"A":"ü","PATH":"/x"},"limits":{"cpus":1.5,"memory":"1G"},
 		"files":[{"path":"data/in.csv","content":"YSxiCg==","encoding":"base64","mode":"0755"},{"path":"/var/tmp/motd","content":"hi"}],
-		"network":{"mode":"allow","allow":["10.1.2.0/24:5432/tcp","[fd00::1]:53/udp","192.0.2.1"],"deny":["169.254.0.0/16"]}}`))
+		"network":{"mode":"allow","allow":["10.1.2.0/24:5432/tcp","*.Example.com:443","[fd00::1]:53/udp","192.0.2.1"],"deny":["169.254.0.0/16","a.example.com"]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,8 @@ func TestWorkIsComplete(t *testing.T) {
 	if w.Limits.Memory.Value != 1_000_000_000 || w.Limits.CPUs.Value != 1.5 {
 		t.Errorf("%+v", w.Limits)
 	}
-	if w.Network.Mode != "allow" || len(w.Network.Policy.Allow) != 3 || len(w.Network.Policy.Deny) != 1 {
+	if w.Network.Mode != "allow" || len(w.Network.Policy.Allow) != 3 || len(w.Network.Policy.Deny) != 1 ||
+		len(w.Network.Names.Allow) != 1 || w.Network.Names.Allow[0].Text() != "*.example.com" || len(w.Network.Names.Deny) != 1 || len(w.Network.Allow) != 4 {
 		t.Errorf("%+v", w.Network)
 	}
 	if w, err := testRules(nil).admit(request(`{"command":["x"],"network":{"deny":["10.0.0.0/8"]}}`)); err != nil || w.Network.Mode != "none" {

@@ -16,7 +16,8 @@ const jobUID, jobGID = 1000, 1000
 type trees struct {
 	fs      *cowfs.Manager
 	flushes *flushes
-	resolv  []byte // resolv.conf of a job with a network
+	resolv  []byte // resolv.conf of a job with a network of its own
+	shared  []byte // and of one that shares the agent's
 }
 
 // Make opens the workspace, restored if it is a named one, and puts the request's files into it.
@@ -57,7 +58,11 @@ func nameLimits(err error) error {
 
 func (t *trees) fill(ct *cowfs.Tree, w *work) error {
 	if w.Network.Mode != "none" {
-		if err := ct.WriteFile("/etc/resolv.conf", t.resolv, 0o644, 0, 0); err != nil {
+		resolv := t.resolv
+		if w.hostNetwork() {
+			resolv = t.shared
+		}
+		if err := ct.WriteFile("/etc/resolv.conf", resolv, 0o644, 0, 0); err != nil {
 			return err
 		}
 	}

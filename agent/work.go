@@ -10,6 +10,7 @@ import (
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/jail"
 	"github.com/tolbooth-dev/tolbooth/jail/policy"
+	"github.com/tolbooth-dev/tolbooth/netns/resolver"
 )
 
 // work is one admitted job on its way through run: checked, with every default filled in and nothing left to decide.
@@ -64,10 +65,11 @@ type limits struct {
 type network struct {
 	Mode   string // none, allow, open
 	Policy bpf.Policy
-	Allow  []string // the request's own texts of Policy.Allow, for fixes that add to them
-	Deny   []string // and of Policy.Deny
-	Rate   int64    // bits per second in each direction; 0: no bound
-	Budget int64    // bytes, sent and received together; 0: no bound
+	Names  resolver.Rules
+	Allow  []string // the request's own texts of the rules, by address and by name, for fixes that add to them
+	Deny   []string
+	Rate   int64 // bits per second in each direction; 0: no bound
+	Budget int64 // bytes, sent and received together; 0: no bound
 }
 
 // process is what may be done to a job's running command from outside.

@@ -42,8 +42,22 @@ func (e *Egress) adoptKeys() error {
 	return nil
 }
 
+// adoptPins keeps ids of earlier sets from being given out again.
+func (e *Egress) adoptPins() error {
+	var key egressPinKey
+	var pin egressPin
+	all := e.objects.TbPins.Iterate()
+	for all.Next(&key, &pin) {
+		e.nextPins = max(e.nextPins, key.Set+1)
+	}
+	if err := all.Err(); err != nil {
+		return fmt.Errorf("list pins: %w", err)
+	}
+	return nil
+}
+
 // Sweep removes what an earlier agent left in the maps and nobody claimed: control groups and veths that this process has
-// not bound, and policies that it does not hold. Call it at start, once the jobs that still run are bound again.
+// not bound, pins of other sets than its own, and policies that it does not hold. Call it at start, once the jobs that still run are bound again.
 func (e *Egress) Sweep() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,6 +66,9 @@ func (e *Egress) Sweep() error {
 	}
 	if err := deleteWhere(e.objects.TbVeths, func(index uint32) bool { return !e.veths[index] }); err != nil {
 		return fmt.Errorf("sweep veths: %w", err)
+	}
+	if err := deleteWhere(e.objects.TbPins, func(k egressPinKey) bool { return !e.pins[k.Set] }); err != nil {
+		return fmt.Errorf("sweep pins: %w", err)
 	}
 	for id, held := range e.policies {
 		held.inherited = false

@@ -13,6 +13,7 @@ type Job struct {
 	Cgroup uint64 // see CgroupID
 	Slot   uint32
 	Policy uint32
+	Pins   uint32     // Pins.ID; 0: none
 	Addr4  netip.Addr // zero: none
 	Addr6  netip.Addr
 	Budget uint64 // as of its veth
@@ -48,7 +49,9 @@ func (e *Egress) BindCgroup(j Job) error {
 			return fmt.Errorf("bind control group: reset slot: %w", err)
 		}
 	}
-	entry := egressBinding{Policy: j.Policy, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6), Budget: j.Budget}
+	entry := egressBinding{
+		Policy: j.Policy, Pins: j.Pins, Slot: j.Slot, Addr4: addrOf(j.Addr4), Addr6: addrOf(j.Addr6), Budget: j.Budget,
+	}
 	if j.OnNode {
 		entry.OnNode = 1
 	}

@@ -6,8 +6,8 @@
 // authority. What neither map knows is refused.
 //
 // The order of a verdict: cloud metadata (always refused), the node's own addresses and internal ranges (always refused),
-// the request's deny rules, its allow rules, then the policy's default. Only loopback and the job's own addresses come
-// before that.
+// the request's deny rules, its allow rules, the job's pins, then the policy's default. Only loopback and the job's own
+// addresses come before that.
 //
 // It never creates control groups, namespaces or links, never decides what a policy says, and never logs. The agent calls
 // it; package netns only shares its Rule type.

@@ -25,7 +25,7 @@ type egressBinding struct {
 	Addr4  egressAddr
 	Addr6  egressAddr
 	OnNode uint32
-	Pad    uint32
+	Pins   uint32
 	Budget uint64
 }
 
@@ -95,6 +95,18 @@ const (
 	egressModeMODE_ALLOW egressMode = 1
 	egressModeMODE_OPEN  egressMode = 2
 )
+
+type egressPin struct {
+	_     structs.HostLayout
+	Used  uint64
+	Ports egressPorts
+}
+
+type egressPinKey struct {
+	_    structs.HostLayout
+	Set  uint32
+	Addr egressAddr
+}
 
 type egressPolicy struct {
 	_        structs.HostLayout
@@ -210,7 +222,7 @@ type egressVeth struct {
 	Addr6   egressAddr
 	JailMac [6]uint8
 	NodeMac [6]uint8
-	Pad     uint32
+	Pins    uint32
 	Budget  uint64
 }
 
@@ -222,6 +234,7 @@ const (
 	egressMapTbEvents    = "tb_events"
 	egressMapTbFlows     = "tb_flows"
 	egressMapTbFrags     = "tb_frags"
+	egressMapTbPins      = "tb_pins"
 	egressMapTbPolicies  = "tb_policies"
 	egressMapTbPorts     = "tb_ports"
 	egressMapTbRecent    = "tb_recent"
@@ -296,6 +309,7 @@ type egressMapSpecs struct {
 	TbEvents   *ebpf.MapSpec `ebpf:"tb_events"`
 	TbFlows    *ebpf.MapSpec `ebpf:"tb_flows"`
 	TbFrags    *ebpf.MapSpec `ebpf:"tb_frags"`
+	TbPins     *ebpf.MapSpec `ebpf:"tb_pins"`
 	TbPolicies *ebpf.MapSpec `ebpf:"tb_policies"`
 	TbPorts    *ebpf.MapSpec `ebpf:"tb_ports"`
 	TbRecent   *ebpf.MapSpec `ebpf:"tb_recent"`
@@ -336,6 +350,7 @@ type egressMaps struct {
 	TbEvents   *ebpf.Map `ebpf:"tb_events"`
 	TbFlows    *ebpf.Map `ebpf:"tb_flows"`
 	TbFrags    *ebpf.Map `ebpf:"tb_frags"`
+	TbPins     *ebpf.Map `ebpf:"tb_pins"`
 	TbPolicies *ebpf.Map `ebpf:"tb_policies"`
 	TbPorts    *ebpf.Map `ebpf:"tb_ports"`
 	TbRecent   *ebpf.Map `ebpf:"tb_recent"`
@@ -352,6 +367,7 @@ func (m *egressMaps) Close() error {
 		m.TbEvents,
 		m.TbFlows,
 		m.TbFrags,
+		m.TbPins,
 		m.TbPolicies,
 		m.TbPorts,
 		m.TbRecent,

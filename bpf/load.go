@@ -51,6 +51,8 @@ type Egress struct {
 	nextID   uint32
 	cgroups  map[uint64]bool // bound by this process
 	veths    map[uint32]bool
+	pins     map[uint32]bool // sets of this process
+	nextPins uint32
 }
 
 // Load loads the programs and attaches the socket hooks. Where an earlier agent's programs are attached to the same
@@ -76,7 +78,7 @@ func Load(o Options) (*Egress, error) {
 	e := &Egress{
 		cgroup: dir, slots: o.Slots, maxRules: o.MaxRules, metadata: o.Metadata,
 		policies: map[uint32]*heldPolicy{}, byDigest: map[[32]byte]uint32{}, nextID: 1,
-		cgroups: map[uint64]bool{}, veths: map[uint32]bool{},
+		cgroups: map[uint64]bool{}, veths: map[uint32]bool{}, pins: map[uint32]bool{}, nextPins: 1,
 	}
 	if err := e.load(o); err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -100,6 +102,9 @@ func (e *Egress) load(o Options) error {
 		return err
 	}
 	if err := e.adoptPolicies(); err != nil {
+		return err
+	}
+	if err := e.adoptPins(); err != nil {
 		return err
 	}
 	if e.events, err = openEvents(e.objects.TbEvents); err != nil {
@@ -140,7 +145,7 @@ func (e *Egress) loadObjects(old map[string]*ebpf.Map) error {
 func (e *Egress) maps() []*ebpf.Map {
 	m := &e.objects.egressMaps
 	return []*ebpf.Map{
-		m.TbCgroups, m.TbEvents, m.TbFlows, m.TbFrags, m.TbPolicies, m.TbPorts, m.TbRecent, m.TbReserved, m.TbRules,
+		m.TbCgroups, m.TbEvents, m.TbFlows, m.TbFrags, m.TbPins, m.TbPolicies, m.TbPorts, m.TbRecent, m.TbReserved, m.TbRules,
 		m.TbSlots, m.TbTallies, m.TbVeths,
 	}
 }

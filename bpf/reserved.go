@@ -1,9 +1,12 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/cilium/ebpf"
 )
 
 // DefaultMetadata lists the addresses of cloud metadata services, and the link-local ranges they live in. No policy opens
@@ -91,4 +94,21 @@ func (e *Egress) SetNode(node []netip.Prefix) error {
 
 func reservedKey(p netip.Prefix) egressReservedKey {
 	return egressReservedKey{Prefixlen: uint32(p.Bits()), Addr: addrOf(p.Addr())}
+}
+
+// Reserved reports whether an address is one that no policy opens.
+func (e *Egress) Reserved(a netip.Addr) (bool, error) {
+	var rule uint32
+	err := e.objects.TbReserved.Lookup(reservedKey(netip.PrefixFrom(netip.AddrFrom16(a.As16()), 128)), &rule)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, fmt.Errorf("look for reserved address %s: %w", a, err)
+	}
+	if rule != uint32(egressRuleRULE_ALLOW) {
+		return true, nil
+	}
+	if nat64.Contains(a) {
+		b := a.As16()
+		return e.Reserved(netip.AddrFrom4([4]byte(b[12:])))
+	}
+	return false, nil
 }

@@ -16,6 +16,7 @@ type Veth struct {
 	Ifindex int
 	Slot    uint32
 	Policy  uint32
+	Pins    uint32 // Pins.ID; 0: none
 	Addr4   netip.Addr
 	Addr6   netip.Addr
 	JailMAC net.HardwareAddr
@@ -37,7 +38,7 @@ func (e *Egress) BindVeth(v Veth) error {
 		return fmt.Errorf("bind veth %d: needs two hardware addresses", v.Ifindex)
 	}
 	entry := egressVeth{
-		Policy: v.Policy, Slot: v.Slot, Addr4: addrOf(v.Addr4), Addr6: addrOf(v.Addr6),
+		Policy: v.Policy, Pins: v.Pins, Slot: v.Slot, Addr4: addrOf(v.Addr4), Addr6: addrOf(v.Addr6),
 		JailMac: [6]uint8(v.JailMAC), NodeMac: [6]uint8(v.NodeMAC), Budget: v.Budget,
 	}
 	e.mu.Lock()

@@ -13,11 +13,11 @@ import (
 	"github.com/tolbooth-dev/tolbooth/bpf"
 )
 
-// Cut ends the TCP connections and the connected UDP sockets in the namespace whose far end the policy does not allow: their
+// Cut ends the TCP connections and the connected UDP sockets in the namespace whose far end is not allowed: their
 // owners are told ECONNABORTED at once, where dropped packets would leave them waiting. It returns how many it ended. Call it
 // once the policy is in force, so that no new ones come. The kernel needs CONFIG_INET_DIAG_DESTROY; without it the error
 // is EOPNOTSUPP, and the packets are dropped all the same.
-func (n *Namespace) Cut(allowed bpf.Policy) (int, error) {
+func (n *Namespace) Cut(allowed func(netip.Addr, uint16, bpf.Protocols) bool) (int, error) {
 	count := 0
 	err := onOtherThread(func() (restored bool, err error) {
 		home, err := currentNamespace()
@@ -41,7 +41,7 @@ func (n *Namespace) Cut(allowed bpf.Policy) (int, error) {
 }
 
 // cut does it in the calling thread's namespace.
-func cut(allowed bpf.Policy) (int, error) {
+func cut(allowed func(netip.Addr, uint16, bpf.Protocols) bool) (int, error) {
 	diag, err := netlink.NewHandle(unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return 0, fmt.Errorf("open a socket diagnosis socket: %w", err)
@@ -59,7 +59,7 @@ func cut(allowed bpf.Policy) (int, error) {
 				return count, fmt.Errorf("list sockets: %w", err)
 			}
 			for _, s := range sockets {
-				if !connected(s) || toItself(s) || allowed.Allows(remote(s), s.ID.DestinationPort, of.bit) {
+				if !connected(s) || toItself(s) || allowed(remote(s), s.ID.DestinationPort, of.bit) {
 					continue
 				}
 				err := destroy(s, of.protocol)

@@ -45,7 +45,7 @@ func TestCutEndsWhatIsNoLongerAllowed(t *testing.T) {
 		check(t, err)
 		j.bindVeth(w.egress, tight)
 
-		if n := must(j.ns.Cut(policy))(t); n != len(ended) {
+		if n := must(j.ns.Cut(policy.Allows))(t); n != len(ended) {
 			t.Errorf("%d connections were cut, want %d", n, len(ended))
 		}
 		for _, c := range ended {
@@ -58,7 +58,7 @@ func TestCutEndsWhatIsNoLongerAllowed(t *testing.T) {
 		for _, c := range kept {
 			check(t, echo(c))
 		}
-		if n := must(j.ns.Cut(policy))(t); n != 0 {
+		if n := must(j.ns.Cut(policy.Allows))(t); n != 0 {
 			t.Errorf("%d more were cut", n)
 		}
 	})

@@ -15,9 +15,10 @@ import (
 type Namespace struct {
 	file  *os.File
 	route *netlink.Handle // a route socket inside; it holds the namespace too
+	dns   *dnsSockets     // nil: taken
 }
 
-// New makes a namespace with its loopback device up and nothing else.
+// New makes a namespace with its loopback device up, the sockets of its resolver, and nothing else.
 func New() (*Namespace, error) {
 	var ns *Namespace
 	err := onOtherThread(func() (restored bool, err error) {
@@ -36,7 +37,7 @@ func (n *Namespace) File() *os.File { return n.file }
 // Close lets the namespace go. The kernel removes it, with any veth in it, once no process and no socket is left inside.
 func (n *Namespace) Close() error {
 	n.route.Close()
-	return n.file.Close()
+	return errors.Join(n.dns.close(), n.file.Close())
 }
 
 // newNamespace runs on a locked thread. restored says that the thread is back where it was.
@@ -69,6 +70,9 @@ func openInside() (*Namespace, error) {
 	lo := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 1}} // loopback is the first device of every namespace
 	if err := route.LinkSetUp(lo); err != nil {
 		return nil, errors.Join(fmt.Errorf("set lo up: %w", err), ns.Close())
+	}
+	if ns.dns, err = listenDNS(); err != nil {
+		return nil, errors.Join(err, ns.Close())
 	}
 	return ns, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tolbooth-dev/tolbooth/bpf"
 )
 
-// ErrDomain is a rule that names a host instead of an address.
-var ErrDomain = errors.New("rules by domain name are not supported by this build")
+// ErrDomain is a rule that names a host instead of an address: ParseNameRule reads it.
+var ErrDomain = errors.New("a rule by domain name, not by address")
 
 // maxRuleText bounds a rule before anything looks at it; quoted bounds what of it a message repeats.
 const (
@@ -26,48 +26,66 @@ const (
 func ParseRule(s string) (bpf.Rule, error) {
 	r, err := parseRule(s)
 	if err != nil {
-		if len(s) > quoted {
-			s = s[:quoted] + "…"
-		}
-		return bpf.Rule{}, fmt.Errorf("network rule %q: %w", s, err)
+		return bpf.Rule{}, ruleError(s, err)
 	}
 	return r, nil
+}
+
+func ruleError(s string, err error) error {
+	if len(s) > quoted {
+		s = s[:quoted] + "…"
+	}
+	return fmt.Errorf("network rule %q: %w", s, err)
 }
 
 func parseRule(s string) (r bpf.Rule, err error) {
 	if len(s) > maxRuleText {
 		return r, fmt.Errorf("longer than %d bytes", maxRuleText)
 	}
-	rest, protocol := cutProtocol(s)
-	address, ports, hasPorts, err := cutPorts(rest)
+	address, d, err := cutDestination(s)
 	if err != nil {
 		return r, err
 	}
-	r = bpf.Rule{Low: 0, High: 65535, Protocols: bpf.AllProtocols}
-	if r.Prefix, err = parsePrefix(address); err != nil {
-		return r, err
+	r = bpf.Rule{Low: d.low, High: d.high, Protocols: d.protocols}
+	r.Prefix, err = parsePrefix(address)
+	return r, err
+}
+
+// destination is what a rule says beside the host.
+type destination struct {
+	low, high uint16
+	protocols bpf.Protocols
+}
+
+// cutDestination takes ports and protocol off a rule.
+func cutDestination(s string) (host string, d destination, err error) {
+	rest, protocol := cutProtocol(s)
+	host, ports, hasPorts, err := cutPorts(rest)
+	if err != nil {
+		return "", d, err
 	}
+	d = destination{0, 65535, bpf.AllProtocols}
 	if hasPorts {
-		r.Protocols = bpf.TCP | bpf.UDP
-		if r.Low, r.High, err = parsePorts(ports); err != nil {
-			return r, err
+		d.protocols = bpf.TCP | bpf.UDP
+		if d.low, d.high, err = parsePorts(ports); err != nil {
+			return "", d, err
 		}
 	}
 	switch protocol {
 	case "":
 	case "tcp":
-		r.Protocols = bpf.TCP
+		d.protocols = bpf.TCP
 	case "udp":
-		r.Protocols = bpf.UDP
+		d.protocols = bpf.UDP
 	case "icmp":
-		r.Protocols = bpf.ICMP
+		d.protocols = bpf.ICMP
 		if hasPorts {
-			return r, errors.New("icmp has no ports")
+			return "", d, errors.New("icmp has no ports")
 		}
 	default:
-		return r, fmt.Errorf("unknown protocol %q: want tcp, udp or icmp", protocol)
+		return "", d, fmt.Errorf("unknown protocol %q: want tcp, udp or icmp", protocol)
 	}
-	return r, nil
+	return host, d, nil
 }
 
 // cutProtocol takes off a last /word that begins with a letter; a prefix length does not.
@@ -165,9 +183,9 @@ func endsInNumber(s string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// isDomain accepts what may be meant as a name, a leading *. included. It is only for the message.
+// isDomain accepts what may be meant as a name, wildcards included; ParseNameRule then says what is wrong with it.
 func isDomain(s string) bool {
-	s = strings.TrimPrefix(s, "*.")
+	s = strings.ReplaceAll(s, "*", "x")
 	for i := range len(s) {
 		c := s[i]
 		if !isLetter(c) && !isDigit(c) && c != '-' && c != '.' && c != '_' && c < 0x80 {

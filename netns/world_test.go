@@ -248,6 +248,7 @@ type jail struct {
 	*world
 	ns     *Namespace
 	link   *Link
+	policy bpf.Policy
 	cgroup string
 	id     uint64
 	slot   uint32
@@ -259,6 +260,7 @@ func (w *world) newJail(mode string, allow, deny []string) *jail {
 	w.slot++
 	j := &jail{world: w, slot: w.slot}
 	policy := must(ParsePolicy(mode, allow, deny))(t)
+	j.policy = policy
 	id, release, err := w.egress.SetPolicy(policy)
 	if err != nil {
 		t.Fatal(err)

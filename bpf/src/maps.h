@@ -26,6 +26,14 @@ struct {
 	__type(value, struct ports);
 } tb_ports SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 18);
+	__type(key, struct pin_key);
+	__type(value, struct pin);
+} tb_pins SEC(".maps");
+
 // Addresses that no request opens. The value is an enum rule.
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

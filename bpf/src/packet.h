@@ -102,7 +102,7 @@ static __always_inline int judge_outbound(const struct packet *p, const struct v
 		return is_known_frag(p, &p->dst, ifindex, veth->policy, 0) ? PASS : DROP;
 	if (p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP && !is_echo_request(p))
 		return DROP;
-	rule = judge(veth->policy, &p->dst, (__u32)proto_bit(p->proto) << 16 | p->dst_port);
+	rule = judge(veth->policy, &p->dst, (__u32)proto_bit(p->proto) << 16 | p->dst_port, veth->pins);
 	if (rule != RULE_ALLOW) {
 		// Of a TCP connection only its first packet is worth a line.
 		if (p->proto != IPPROTO_TCP || (p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
@@ -164,7 +164,7 @@ static __always_inline int judge_inbound(struct __sk_buff *skb, const struct pac
 	// policy, since a running job's rules can change, it goes on where both allow its far end.
 	if (!flow || flow->policy != veth->policy) {
 		port = p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP ? p->src_port : 0;
-		if (judge(veth->policy, &p->src, (__u32)proto_bit(p->proto) << 16 | port) != RULE_ALLOW)
+		if (judge(veth->policy, &p->src, (__u32)proto_bit(p->proto) << 16 | port, veth->pins) != RULE_ALLOW)
 			return DROP;
 		if (flow)
 			flow->policy = veth->policy;

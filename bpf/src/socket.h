@@ -18,6 +18,7 @@ static __noinline int judge_socket(struct bpf_sock_addr *ctx, const struct addr 
 	__u64 cgroup = bpf_get_current_cgroup_id();
 	struct event e = {.addr = *a, .cgroup = cgroup, .slot = ~0U, .hook = hook};
 	struct binding *job;
+	__u32 pins = 0;
 
 	job = bpf_map_lookup_elem(&tb_cgroups, &cgroup);
 	if (is_loopback(a) && !(job && job->on_node))
@@ -28,11 +29,12 @@ static __noinline int judge_socket(struct bpf_sock_addr *ctx, const struct addr 
 	if (job) {
 		e.slot = job->slot;
 		e.policy = job->policy;
+		pins = job->pins;
 		if (!job->on_node && (addr_equal(a, &job->addr4) || addr_equal(a, &job->addr6)))
 			return 1;
 	}
 	// An unknown group has policy 0, which is never in the map: refused as "no network".
-	e.rule = judge(e.policy, a, (__u32)proto_bit(e.proto) << 16 | e.port);
+	e.rule = judge(e.policy, a, (__u32)proto_bit(e.proto) << 16 | e.port, pins);
 	if (e.rule == RULE_ALLOW) {
 		if (!job || !is_spent(bpf_map_lookup_elem(&tb_slots, &e.slot), job->budget, 0))
 			return 1;

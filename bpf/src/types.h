@@ -76,6 +76,17 @@ struct ports {
 	struct range ranges[MAX_RANGES];
 };
 
+// Addresses that one job may reach beside its policy, because its resolver gave them to it. Sets are not shared; 0 is none.
+struct pin_key {
+	__u32 set;
+	struct addr addr;
+};
+
+struct pin {
+	__u64 used; // CLOCK_MONOTONIC of the last packet or connect, to a second
+	struct ports ports;
+};
+
 // A job's control group. The addresses are the job's own: it may talk to itself.
 struct binding {
 	__u32 policy;
@@ -83,7 +94,7 @@ struct binding {
 	struct addr addr4;
 	struct addr addr6;
 	__u32 on_node; // no network namespace of its own: loopback is the node's
-	__u32 pad;
+	__u32 pins;
 	__u64 budget; // bytes sent and received together, 0: no bound
 };
 
@@ -94,7 +105,7 @@ struct veth {
 	struct addr addr6;
 	__u8 jail_mac[6];
 	__u8 node_mac[6];
-	__u32 pad;
+	__u32 pins;
 	__u64 budget; // bytes sent and received together, 0: no bound
 };
 

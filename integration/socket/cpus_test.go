@@ -87,7 +87,7 @@ func TestNodeCPUCount(t *testing.T) {
 	if res.Stdout != "1\n" {
 		t.Errorf("node counts %q %q", res.Stdout, res.Stderr)
 	}
-	program := base64.StdEncoding.EncodeToString(countInGo(t))
+	program := base64.StdEncoding.EncodeToString(goProgram(t, countInGo))
 	res = a.Run(api.JobRequest{
 		Command: []string{"env", "-u", "GOMAXPROCS", "./count"},
 		Files:   []api.File{{Path: "count", Content: program, Encoding: "base64", Mode: "0755"}},
@@ -98,18 +98,22 @@ func TestNodeCPUCount(t *testing.T) {
 }
 
 // countInGo is a program that prints what Go counts.
-func countInGo(t *testing.T) []byte {
+const countInGo = "package main\nimport \"runtime\"\nfunc main() { println(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }\n"
+
+// goProgram builds a program, without a C library.
+func goProgram(t *testing.T, text string) []byte {
 	t.Helper()
 	_, missing := exec.LookPath("go")
 	hosttest.Need(t, "go", missing == nil, "a Go program is built and run")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "count.go")
-	const text = "package main\nimport \"runtime\"\nfunc main() { println(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }\n"
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "count")
-	if said, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, source).CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, said)
 	}
 	program, err := os.ReadFile(out)

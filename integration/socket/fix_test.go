@@ -2,6 +2,7 @@ package socket
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,9 +36,11 @@ def call(name, *args):
 // TestEveryFixWorks: what a denial offers as its fix is merged into the request as a JSON merge patch, and then the program
 // gets what it was refused. The programs are one for each kind of fix that there is.
 func TestEveryFixWorks(t *testing.T) {
-	node, world := harness.NewWorld(t, "10.88.0.1/32")
-	a := harness.Start(t, harness.Options{Netns: node, Args: []string{"--extras", "ptrace,io_uring,raw_socket,userns"}})
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "203.0.113.10/32", nameServer+"/32")
+	world.ServeNames(nameServer, "api.test. 60 IN A 203.0.113.10", "lan.test. 60 IN A 10.88.0.1")
+	a := harness.Start(t, harness.Options{Netns: node, Args: []string{"--extras", "ptrace,io_uring,raw_socket,userns", "--network-dns-upstreams", nameServer}})
 	world.Serve("10.88.0.1:80", "hello\n")
+	world.Serve("203.0.113.10:443", "hello\n")
 	second := api.Duration(harness.Slow)
 	list := []attempt{
 		{"ptrace", []string{"syscall.ptrace"}, program(libc + "call('ptrace', 0, 0, 0, 0)")},
@@ -72,6 +75,11 @@ sys.exit(os.waitpid(pid, 0)[1])`)},
 			r.Network = api.Network{Mode: "allow", Allow: []string{"10.88.0.9:80"}}
 			return r
 		}()},
+		{"a name without a network", []string{"network.none"}, program("import socket\nsocket.create_connection(('api.test', 443), 5).recv(9)")},
+		{"a name", []string{"network.dns"}, named("api.test", 443, api.Network{Mode: "allow", Allow: []string{"10.88.0.9:80"}})},
+		{"another port of a name", []string{"network.default"}, named("api.test", 443, api.Network{Mode: "allow", Allow: []string{"*.test:80", "api.test:80"}})},
+		{"a denied name", []string{"network.deny"}, named("api.test", 443, api.Network{Mode: "allow", Allow: []string{"*.test:443"}, Deny: []string{"api.test"}})},
+		{"a name with an internal address", []string{"network.rebinding"}, named("lan.test", 80, api.Network{Mode: "allow", Allow: []string{"lan.test:80/tcp"}})},
 		{"a fix beside extras and rules", []string{"syscall.ptrace"}, func() api.JobRequest {
 			r := program(libc + "call('ptrace', 0, 0, 0, 0)\ncall('personality', 0x0040000)\nimport socket\nsocket.create_connection(('10.88.0.1', 80), 5).recv(9)")
 			r.Network = api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80"}}
@@ -177,6 +185,12 @@ func usesRing() bool {
 }
 
 func program(src string) api.JobRequest { return api.JobRequest{Language: "python", Code: src} }
+
+func named(host string, port int, n api.Network) api.JobRequest {
+	r := program(fmt.Sprintf("import socket\nsocket.create_connection((%q, %d), 5).recv(9)", host, port))
+	r.Network = n
+	return r
+}
 
 // copied is dd of so many megabytes of zeros, after so many that are left out.
 func copied(to, seek, count string, l api.Limits) api.JobRequest {
