@@ -46,7 +46,7 @@ func arguments(name string, a [6]uint64) string {
 	case "keyctl":
 		return symbol(a[0], keyctlOperations)
 	case "prctl":
-		return symbol(a[0], prctlOptions)
+		return prctl(a)
 	case "madvise":
 		return symbol(a[2], []named{{unix.MADV_MERGEABLE, "MADV_MERGEABLE"}})
 	case "prlimit64":
@@ -103,6 +103,17 @@ func clone(v uint64) string {
 		return name
 	}
 	return flags(special, cloneFlags)
+}
+
+func prctl(a [6]uint64) string {
+	words := symbol(a[0], prctlOptions)
+	switch {
+	case uint32(a[0]) != unix.PR_SET_SECCOMP:
+		return words
+	case a[1] == unix.SECCOMP_MODE_FILTER:
+		return words + ", SECCOMP_MODE_FILTER"
+	}
+	return words + fmt.Sprintf(", %#x", a[1]) // the kernel looks at all 64 bits
 }
 
 func seccomp(a [6]uint64) string {

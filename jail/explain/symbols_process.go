@@ -85,6 +85,7 @@ var prctlOptions = []named{
 	{unix.PR_SET_MM, "PR_SET_MM"},
 	{unix.PR_SCHED_CORE, "PR_SCHED_CORE"},
 	{unix.PR_SET_MEMORY_MERGE, "PR_SET_MEMORY_MERGE"},
+	{unix.PR_SET_SECCOMP, "PR_SET_SECCOMP"},
 }
 
 // Operations and flags of seccomp (linux/seccomp.h).

@@ -1,6 +1,10 @@
 package policy
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Flags of clone. CLONE_NEWTIME is not among the namespaces: in this call its bit belongs to the exit signal.
 const (
@@ -9,15 +13,8 @@ const (
 	tracerChoice = unix.CLONE_UNTRACED | unix.CLONE_PTRACE
 )
 
-// Values that x/sys does not have for every architecture, from linux/seccomp.h, linux/sched.h, linux/fs.h and
-// asm-generic/ioctls.h.
+// Values that x/sys does not have for every architecture, from linux/sched.h, linux/fs.h and asm-generic/ioctls.h.
 const (
-	seccompStrict        = 0
-	seccompFilter        = 1
-	seccompActionAvail   = 2
-	seccompNotifSizes    = 3
-	seccompNewListener   = 1 << 3
-	seccompPlainFlags    = 1<<0 | 1<<1 | 1<<2 // TSYNC, LOG, SPEC_ALLOW
 	schedResetOnFork     = 0x40000000
 	schedOther           = 0
 	schedBatch           = 3
@@ -75,23 +72,11 @@ func arguments() []entry {
 				"core scheduling keeps the jails of different tenants apart and is not a job's to change",
 				int32Arg(0, unix.PR_SCHED_CORE)),
 			deny("merge", unix.EINVAL, "PR_SET_MEMORY_MERGE", whyNoMerging, int32Arg(0, unix.PR_SET_MEMORY_MERGE)),
+			allow("PR_SET_SECCOMP, strict mode", int32Arg(0, unix.PR_SET_SECCOMP), bits(1, ^uint64(0), unix.SECCOMP_MODE_STRICT)),
+			deny("seccomp_filter", unix.EINVAL, "PR_SET_SECCOMP, any other mode", whyNoFilter, int32Arg(0, unix.PR_SET_SECCOMP)),
 			allow("every option of Linux 6.16 but these", int32Arg(0, processOptions()...)),
 			deny("prctl_option", unix.EINVAL, "",
 				"the option is newer than this list, and an older kernel answers the same; do without it"),
-		}},
-		// A listener's answer outranks this filter's stop, so that a program could answer its own refused calls with
-		// "go on". Plain filters can only tighten.
-		{"seccomp", []Case{
-			allow("a plain filter", int32Arg(0, seccompFilter), bits(1, 0xffffffff&^seccompPlainFlags, 0)),
-			allow("strict mode, or a question", int32Arg(0, seccompStrict, seccompActionAvail, seccompNotifSizes)),
-			deny("seccomp_listener", unix.EPERM, "a filter with a listener",
-				"whoever answers a listener could wave refused calls through; install a filter without SECCOMP_FILTER_FLAG_NEW_LISTENER",
-				int32Arg(0, seccompFilter), bits(1, seccompNewListener, seccompNewListener)),
-			deny("seccomp_flags", unix.EPERM, "a filter with any other flag",
-				"these flags serve listeners only or are newer than this list; install the filter without them",
-				int32Arg(0, seccompFilter)),
-			deny("seccomp_operation", unix.EPERM, "",
-				"the operation is newer than this list; use SECCOMP_SET_MODE_FILTER"),
 		}},
 		{"sched_setscheduler", []Case{
 			allow("SCHED_OTHER, SCHED_BATCH, SCHED_IDLE", bits(1, 0xffffffff&^schedResetOnFork, schedOther, schedBatch, schedIdle)),
@@ -119,11 +104,12 @@ const (
 )
 
 // processOptions are the options of prctl that act on the caller alone, or need a capability that no job has. The gaps are
-// prctl_mm, prctl_sched_core, merge, and from 79 on what came after this list.
+// what the cases before decide, and from 79 on what came after this list.
 func processOptions() []uint64 {
+	decided := []uint64{unix.PR_SET_MM, unix.PR_SCHED_CORE, unix.PR_SET_MEMORY_MERGE, unix.PR_SET_SECCOMP}
 	options := []uint64{unix.PR_SET_PTRACER, unix.PR_SET_VMA, unix.PR_GET_AUXV}
 	for o := uint64(unix.PR_SET_PDEATHSIG); o <= unix.PR_FUTEX_HASH; o++ {
-		if o != unix.PR_SET_MM && o != unix.PR_SCHED_CORE && o != unix.PR_SET_MEMORY_MERGE {
+		if !slices.Contains(decided, o) {
 			options = append(options, o)
 		}
 	}

@@ -15,7 +15,7 @@ type entry struct {
 // decisions is the table by call: all that differs from the container engines' list.
 func decisions() map[string][]Case {
 	decided := map[string][]Case{}
-	for _, part := range [][]entry{otherProcesses(), namespaces(), kernel(), node(), optional(), obsolete(), arguments(), sockets(), cores(), merging()} {
+	for _, part := range [][]entry{otherProcesses(), namespaces(), kernel(), node(), optional(), obsolete(), arguments(), sockets(), cores(), merging(), filters()} {
 		for _, e := range part {
 			for _, name := range strings.Fields(e.calls) {
 				if _, twice := decided[name]; twice {
