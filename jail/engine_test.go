@@ -12,6 +12,8 @@ import (
 )
 
 // ownFilter is Python that installs a filter of the job's own: own(nr, answer, flags) gives one call an answer and allows the rest.
+// The real policy refuses that. The filter of these tests does not, so that they meet what is behind it: whichever filter sends the
+// warden a call, it asks ours.
 const ownFilter = `
 import struct
 def own(nr, answer, flags=0):
@@ -44,8 +46,7 @@ print(own(KEYCTL, 0x7ff00000 | 5), sc(KEYCTL, 0))
 	}
 }
 
-// TestNestedListener: beside our listener the kernel takes no other, and a filter that would notify one finds nobody. The
-// test's filter does not forbid it, as the real policy does.
+// TestNestedListener: beside our listener the kernel takes no other, and a filter that would notify one finds nobody.
 func TestNestedListener(t *testing.T) {
 	s := newSite(t)
 	o := s.filtering(t, `

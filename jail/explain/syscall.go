@@ -28,11 +28,11 @@ type Denial struct {
 	AtMS    int64
 }
 
-// ownFilter is the rule named when the policy allows a call that the warden was stopped for: only a filter that the
-// program installed by itself can have asked for that stop, and the warden lets nothing through on anyone's word.
+// otherVersion is the rule named when the policy allows a call that was refused: the warden records only what its own filter
+// refuses, so that filter was made of another table than this.
 const (
-	ownFilter    = "syscall.own_filter"
-	ownFilterWhy = "the jail allows this call, but a seccomp filter that the program itself installed sends it to a tracer; let that filter allow it"
+	otherVersion    = "syscall.other_version"
+	otherVersionWhy = "this version of tolbooth allows the call, and the one that ran the job did not; run the job again"
 )
 
 // Syscall explains a refused call under the policy that the run had. Permitted are the extras that a request to this node may
@@ -41,7 +41,7 @@ func Syscall(p policy.Policy, d jail.Denial, permitted []string) Denial {
 	nr := uint32(d.NR)
 	v := p.Evaluate(d.Arch, nr, d.Args)
 	if v.Action == policy.Allow {
-		v.Rule, v.Why = ownFilter, ownFilterWhy
+		v.Rule, v.Why = otherVersion, otherVersionWhy
 	}
 	fix, why := remedy(p.Change(), p.ExtraFor(d.Arch, nr, d.Args), permitted)
 	return Denial{

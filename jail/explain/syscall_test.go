@@ -104,7 +104,7 @@ func TestWords(t *testing.T) {
 		{"sync", args(), "sync()", "syscall.sync"},
 		{"vhangup", args(), "vhangup()", "syscall.vhangup"},
 		{"reboot", args(1, 2, 3), "reboot(...)", "syscall.reboot"},
-		{"read", args(0, 1, 2), "read(...)", "syscall.own_filter"},
+		{"read", args(0, 1, 2), "read(...)", "syscall.other_version"},
 	} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			p := mustDefault(t, arch)
@@ -297,7 +297,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 				a := [6]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
 				d := Syscall(p, jail.Denial{Arch: p.AuditArch(), NR: nr, Args: a}, nil)
 				allowed := p.Evaluate(p.AuditArch(), uint32(nr), a).Action == policy.Allow
-				if d.What == "" || d.Why == "" || !strings.HasPrefix(d.Rule, "syscall.") || (d.Rule == ownFilter) != allowed || !allowed && d.Errno == "errno 0" {
+				if d.What == "" || d.Why == "" || !strings.HasPrefix(d.Rule, "syscall.") || (d.Rule == otherVersion) != allowed || !allowed && d.Errno == "errno 0" {
 					t.Fatalf("%s: call %d%#x: %+v", arch, nr, a, d)
 				}
 			}

@@ -23,8 +23,8 @@ func Refused(pid int) (cbpf.Call, error) {
 }
 
 // parseInfo reads struct ptrace_syscall_info: u8 op, 3 bytes, u32 arch, u64 ip, u64 sp, then for op SECCOMP u64 nr,
-// u64 args[6], u32 ret_data. The number is a sign-extended int. ret_data is not read: a filter of the tracee's own may have
-// written it.
+// u64 args[6], u32 ret_data. The number is a sign-extended int. ret_data is not read: another filter than
+// the warden's may have written it.
 func parseInfo(b []byte) (cbpf.Call, error) {
 	if len(b) < 84 || b[0] != unix.PTRACE_SYSCALL_INFO_SECCOMP {
 		return cbpf.Call{}, fmt.Errorf("ptrace(GET_SYSCALL_INFO): %d bytes, not of a seccomp stop", len(b))

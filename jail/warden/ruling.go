@@ -13,15 +13,15 @@ type ruling int
 
 // The rulings. Whatever else comes, the call does not run.
 const (
-	notOurs  ruling = iota // our filter allows it: a filter of the job's own asked for a tracer
+	notOurs  ruling = iota // our filter allows it: another filter asked for a tracer
 	refused                // with an errno
 	brokered               // the warden makes the call
 )
 
 const maxErrno = 4095 // what a system call can return
 
-// rule asks the program that launch was given. What comes with a stop is not taken for it, since a filter of the job's own
-// may have put it there, and nothing comes with a notification.
+// rule asks the program that launch was given. What comes with a stop is not taken for it, since another filter may have put it
+// there (none of the job's, which the policy lets install none; but nothing here rests on that), and nothing comes with a notification.
 func (r *run) rule(call *cbpf.Call) (ruling, unix.Errno, error) {
 	answer, _, err := r.filter.Run(call)
 	if err != nil {
