@@ -20,7 +20,7 @@ var signalWords = map[unix.Signal]struct{ what, why string }{
 	unix.SIGABRT: {"give up: the program ended itself with abort", "a failed assertion, an exception that nobody caught, or a damaged heap; what it printed on stderr usually says which"},
 	unix.SIGXFSZ: {"make one file larger than limits.disk allows", "one file may be as large as the disk limit"},
 	unix.SIGXCPU: {"use more CPU time than the program allowed itself", "the program set RLIMIT_CPU for itself; tolbooth's own CPU limit ends a job as cpu_limit"},
-	unix.SIGSYS:  {"make a system call that the program forbade itself", "the program installed a system call filter of its own that kills; tolbooth's filter answers with an error and never kills"},
+	unix.SIGSYS:  {"make a system call that the program forbade itself", "the program turned calls into this signal itself, by PR_SET_SYSCALL_USER_DISPATCH or, in the mode minimal, by a filter of its own; tolbooth's filter answers with an error and never kills"},
 	unix.SIGPIPE: {"write into a pipe or connection that nobody reads any more", "the reader ended first; tolbooth reads stdout and stderr to the end"},
 	unix.SIGKILL: {"go on after SIGKILL", "a process of the job, or somebody on the node, sent it; no limit of tolbooth ended this job"},
 }
