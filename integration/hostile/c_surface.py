@@ -50,6 +50,9 @@ pair, _ = socket.socketpair()
 for s in (tcp, route, pair):
     for option in (26, 50, 51, 52):
         refused("socket filter %d %d" % (s.family, option), nr(54, 208), s.fileno(), 1, option, program, len(program), want=("EPERM",))
+# Nor of its own system calls.
+refused("filter by seccomp", nr(317, 277), 1, 0, 0, want=("EINVAL",))
+refused("filter by prctl", nr(157, 167), 22, 2, 0, 0, 0, want=("EINVAL",))
 for family in (17, 38, 16, 2):
     refused("socketpair %d" % family, nr(53, 199), family, 1, 0, ctypes.create_string_buffer(8))
 
