@@ -22,9 +22,9 @@ type Named struct {
 func Extras() []Named {
 	return []Named{
 		{Ptrace, "programs of the job may trace and read each other, as debuggers do; a walled-off child of the job is no longer walled off from it"},
-		{IOURing, "programs may use io_uring, whose operations no filter sees: sockets of any family that the kernel has, and a part of the kernel with a history of holes"},
+		{IOURing, "programs may use io_uring, whose operations no filter sees: sockets of any family that the kernel has, filters on sockets, by which one job can block the whole node, and a part of the kernel with a history of holes"},
 		{RawSocket, "the warden opens raw IPv4 and IPv6 sockets for the job in the job's own network, whose rules still judge every packet; programs can make up packets, and read all of the job's own"},
-		{UserNS, "programs may make user namespaces and, inside them, mounts and all other namespaces; most of the kernel comes within reach, and Landlock is off, since it forbids mounts"},
+		{UserNS, "programs may make user namespaces and, inside them, mounts and all other namespaces; most of the kernel comes within reach, packet filters by which one job can block the whole node too, and Landlock is off, since it forbids mounts"},
 	}
 }
 
