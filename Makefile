@@ -92,10 +92,12 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 
 BENCH_TABLE := $(CURDIR)/build/bench.txt
 ROUNDS ?= 300
-bench: deps build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail; a table at the end (root)
+bench: deps build ## POST to result beside bwrap, crun, runc and plain exec; overhead inside the jail; the network; a table at the end (root)
 	@mkdir -p build && rm -f $(BENCH_TABLE)
 	@TOLBOOTH_BENCH_TABLE=$(BENCH_TABLE) TOLBOOTH_BIN=$(CURDIR)/bin go test -run '^$$' -bench Start -benchtime $(ROUNDS)x -timeout 30m $(AS_ROOT) ./integration/bench
 	@TOLBOOTH_BENCH_TABLE=$(BENCH_TABLE) TOLBOOTH_BIN=$(CURDIR)/bin go test -run '^$$' -bench Inside -benchtime 7x -timeout 30m $(AS_ROOT) ./integration/bench
+	@TOLBOOTH_BENCH_TABLE=$(BENCH_TABLE) TOLBOOTH_BIN=$(CURDIR)/bin go test -run '^$$' -bench Networks -benchtime 500x -timeout 30m $(AS_ROOT) ./integration/bench
+	@go test -run '^$$' -bench Stream -benchtime 9x $(AS_ROOT) ./netns && go test -run '^$$' -bench RoundTrip -benchtime 50000x $(AS_ROOT) ./netns
 	@echo && cat $(BENCH_TABLE)
 
 demo: ## build, then run a few jobs in real jails and show what comes back (root)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func auditLines(t *testing.T, path string) []auditLine {
 // TestAuditNamesEveryRun: each run is one line with who asked for it and how it ended, and nothing that the job printed.
 func TestAuditNamesEveryRun(t *testing.T) {
 	w := start(t, nil)
-	w.post(`{"id":"one","command":["print","the-secret-output"],"labels":{"a":"b"},"limits":{"memory":"64Mi"},"network":{"mode":"allow","allow":["10.0.0.1:80"]}}`)
+	w.post(`{"id":"one","command":["print","the-secret-output"],"labels":{"a":"b"},"limits":{"memory":"64Mi"},"env":{"TOKEN":"the-secret-value"},"network":{"mode":"allow","allow":["10.0.0.1:80"],"budget":"5M"}}`)
 	w.post(`{"id":"two","command":["nostart"]}`)
 	path := filepath.Join(w.cfg.State, "audit.log")
 	eventually(t, "two lines", func() bool { data, _ := os.ReadFile(path); return bytes.Count(data, []byte("\n")) == 2 })
@@ -41,14 +42,14 @@ func TestAuditNamesEveryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(data), "\n")
-	for _, absent := range []string{`"stdout":`, `"stderr":`, `"encoding":`} {
+	for _, absent := range []string{`"stdout":`, `"stderr":`, `"encoding":`, `"effective":`, "the-secret-value"} {
 		if strings.Contains(first, absent) {
 			t.Errorf("%s in %s", absent, first)
 		}
 	}
 	lines := auditLines(t, path)
 	a := lines[0]
-	if a.ID != "one" || a.Labels["a"] != "b" || a.Result.Outcome != api.OutcomeOK || a.Request.Limits.Memory != 64<<20 || a.Request.Network.Mode != "allow" ||
+	if a.ID != "one" || a.Labels["a"] != "b" || a.Result.Outcome != api.OutcomeOK || a.Request.Limits.Memory != 64<<20 || a.Request.Network.Mode != "allow" || a.Request.Network.Budget != 5_000_000 || !slices.Contains(a.Request.Env, "TOKEN") ||
 		strings.Join(a.Request.Command, " ") != "print the-secret-output" || a.Result.StdoutBytes == 0 || a.Request.Mode != "syd" || len(a.Request.Hash) != 64 {
 		t.Errorf("%s", first)
 	}

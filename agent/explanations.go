@@ -35,6 +35,7 @@ func (r *outcome) denied(e evidence) (late []api.Denial) {
 	}
 	facts := fileFacts{
 		limits: r.limits, most: e.most, peak: r.Usage.MemoryPeakBytes, inodes: r.inodes, quota: e.quota, atMS: r.Usage.WallMS,
+		baseExecOnly: slices.Contains(e.policy.Change().Deny, policy.DenyExecOutsideBase),
 		callsRefused: slices.ContainsFunc(calls, func(d api.Denial) bool { return d.Errno == "EPERM" }),
 	}
 	limit := r.limitDenials(e.most)

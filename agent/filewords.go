@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/jail/policy"
 )
 
 // Where a denial comes from.
@@ -32,6 +33,7 @@ const (
 	whyProc     = "the kernel's own files show and take what an ordinary user may see and set; settings of the node and processes of other users are closed to every job"
 	whyOneUser  = "a job has one user without capabilities, so no file can be given to another; leave owners out (tar --no-same-owner, cp without -a or -p)"
 	whyNodeFull = "the disk of the node is full, which no limit of the job is about; run it on another node, and have the operator make room in the state directory"
+	whyOwn      = "the request takes away the execution of what the job can write (policy.deny: " + policy.DenyExecOutsideBase + "); execute what is installed on the node, have an interpreter read the file, or leave that out"
 	whyFurther  = "a result lists so many different refusals of files at most; these were like the ones listed"
 )
 
@@ -42,6 +44,7 @@ type fileFacts struct {
 	inodes       int64 // files that it left
 	quota        bool  // the file system itself holds the disk limits
 	callsRefused bool  // system calls were refused with EPERM; such an error is theirs
+	baseExecOnly bool  // the job denied itself programs of its own
 	atMS         int64
 }
 
@@ -78,6 +81,9 @@ func (f fileFacts) word(c complaint) (api.Denial, bool) {
 		if hasProgram(c.line, "mount", "umount") { // the refused call itself is listed
 			return api.Denial{}, false
 		}
+		if d, ok := f.own(c); ok {
+			return d, true
+		}
 		return f.outside(c)
 	case unix.EPERM:
 		if strings.Contains(c.line, "ownership") || strings.Contains(c.line, "chown") {
@@ -113,6 +119,18 @@ func (f fileFacts) readOnly(c complaint) (api.Denial, bool) {
 		}
 	}
 	return api.Denial{}, false
+}
+
+// own is about a program of the job's own, where the job denied itself those: nothing else of ours keeps it from its files.
+func (f fileFacts) own(c complaint) (api.Denial, bool) {
+	i := slices.IndexFunc(c.paths, func(p string) bool { r := regionOf(p); return r != regionBase && r != regionProc })
+	switch {
+	case !f.baseExecOnly || i < 0 && len(c.paths) > 0:
+		return api.Denial{}, false
+	case i < 0: // a relative path, which lies in the job's directory
+		return refusedFile("execute a program outside the base", "policy."+policy.DenyExecOutsideBase, whyOwn), true
+	}
+	return refusedFile("execute "+shown(c.paths[i]), "policy."+policy.DenyExecOutsideBase, whyOwn), true
 }
 
 // outside is about a file that belongs to root. Whether it was to be read or written the error does not say.

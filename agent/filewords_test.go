@@ -83,6 +83,32 @@ func TestFileWords(t *testing.T) {
 	}
 }
 
+// TestOwnWords: where a job denied itself programs of its own, an error about one is that, and about the node's files it is not.
+func TestOwnWords(t *testing.T) {
+	f := testFacts()
+	f.baseExecOnly = true
+	for text, want := range map[string]string{
+		"bash: ./x: Permission denied\n":                                 "execute a program outside the base",
+		"PermissionError: [Errno 13] Permission denied: './own'\n":       "execute a program outside the base",
+		"bash: line 1: /workspace/x: Permission denied\n":                "execute /workspace/x",
+		"/tmp/x: Permission denied\n":                                    "execute /tmp/x",
+		"PermissionError: [Errno 13] Permission denied: '/etc/passwd'\n": "open or change /etc/passwd",
+		"mount: /mnt: permission denied.\n":                              "",
+		"touch: cannot touch '/workspace/x': Read-only file system\n":    "",
+	} {
+		got := ""
+		for _, d := range f.explain([]byte(text)) {
+			got += d.What
+			if ours := strings.HasPrefix(want, "execute"); ours != (d.Rule == "policy.execve_outside_base") || string(d.Fix) != "null" || ours && !strings.Contains(d.Why, "policy.deny: execve_outside_base") {
+				t.Errorf("%q: %+v", text, d)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestFullByPeak: which limit a full memory file system ran into is decided by what the kernel measured.
 func TestFullByPeak(t *testing.T) {
 	f := testFacts()

@@ -63,14 +63,11 @@ func (b *rulebook) extra(name string, mode jail.Mode) error {
 // deny says why something cannot be taken away from a job.
 func (b *rulebook) deny(name string, mode jail.Mode) error {
 	const field = "policy.deny"
-	if name != policy.DenyExecOutsideBase {
-		if mode != jail.Syd {
-			return refuse(api.ClassUnsupported, field, "mode %q has no system call filter, so it cannot refuse %q", mode, name).
-				hint("use the mode syd")
-		}
-		return nil
+	if mode != jail.Syd { // execve_outside_base needs it too, for memory files
+		return refuse(api.ClassUnsupported, field, "mode %q has no system call filter, so it cannot refuse %q", mode, name).
+			hint("use the mode syd")
 	}
-	if layer := b.node().Modes[mode].Layers["landlock"]; layer.Status == "missing" {
+	if layer := b.node().Modes[mode].Layers["landlock"]; name == policy.DenyExecOutsideBase && layer.Status == "missing" {
 		return refuse(api.ClassUnsupported, field, "%q needs Landlock: %s", name, layer.Why).hint("%s", layer.Fix)
 	}
 	return nil

@@ -24,16 +24,28 @@ func stdinFile(text []byte) (*os.File, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
-	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	f, err := stdinMemory()
 	if err != nil {
-		return nil, fmt.Errorf("memfd_create for stdin: %w", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "stdin")
 	if err := fillSealed(f, text); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// stdinMemory makes the file, which cannot be executed (a job may have denied itself that). Before Linux 6.3 it can.
+func stdinMemory() (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("stdin", flags|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL {
+		fd, err = unix.MemfdCreate("stdin", flags)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create for stdin: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "stdin"), nil
 }
 
 func fillSealed(f *os.File, text []byte) error {

@@ -160,12 +160,15 @@ func (g *globber) matches(rel string) bool {
 
 // mayHold says whether anything below the directory rel could match.
 func (g *globber) mayHold(rel string) bool {
-	depth := strings.Count(rel, "/") + 1
+	names := strings.Split(rel, "/")
 	return slices.ContainsFunc(g.patterns, func(p string) bool {
 		parts := strings.Split(p, "/")
-		if slices.Contains(parts, "**") { // any depth may match
-			return true
+		depth := len(names)
+		if rest := slices.Index(parts, "**"); rest >= 0 { // from there on any depth may match
+			depth = min(depth, rest)
+		} else if len(parts) <= depth {
+			return false
 		}
-		return len(parts) > depth && doublestar.MatchUnvalidated(strings.Join(parts[:depth], "/"), rel)
+		return doublestar.MatchUnvalidated(strings.Join(parts[:depth], "/"), strings.Join(names[:depth], "/"))
 	})
 }

@@ -42,6 +42,7 @@ func TestQuota(t *testing.T) {
 			must(t, tree.Limit(bytes, inodes))
 			must(t, other.Limit(bytes, inodes))
 
+			must(t, reserve(inside(tree, "workspace/reserved"), bytes/4))
 			if err := writeUntil(inside(tree, "workspace/big"), 3*bytes); !full(err) {
 				t.Errorf("three times the limit: %v", err)
 			}
@@ -49,12 +50,10 @@ func TestQuota(t *testing.T) {
 				t.Errorf("used %d under a limit of %d, %v", used, bytes, err)
 			}
 			must(t, os.Remove(inside(tree, "workspace/big")))
-			if err := reserve(inside(tree, "workspace/reserved"), 3*bytes); !full(err) {
+			must(t, writeUntil(inside(tree, "workspace/again"), bytes/2))
+			if err := reserve(inside(tree, "workspace/more"), 3*bytes); !full(err) {
 				t.Errorf("three times the limit is reserved: %v", err)
 			}
-			must(t, os.Remove(inside(tree, "workspace/reserved")))
-			must(t, reserve(inside(tree, "workspace/reserved"), bytes/4))
-			must(t, writeUntil(inside(tree, "workspace/again"), bytes/2))
 
 			made := 0
 			err := error(nil)

@@ -29,6 +29,7 @@ print(json.dumps({
   "tries": {
     "fifo": refused(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)), "rr": refused(os.sched_setscheduler, 0, os.SCHED_RR, os.sched_param(1)),
     "nice": refused(os.setpriority, os.PRIO_PROCESS, 0, -1), "core": refused(resource.setrlimit, resource.RLIMIT_CORE, (2, 2))},
+  "merge": libc.prctl(68, 0, 0, 0, 0),  # PR_GET_MEMORY_MERGE; -1: this kernel does not know it
   "tty": int(open("/proc/self/stat").read().rpartition(")")[2].split()[4]),
   "locked": libc.mlock(ctypes.create_string_buffer(1 << 24), 1 << 24), "few": libc.mlock(ctypes.create_string_buffer(1 << 16), 1 << 16),
 }))
@@ -48,6 +49,7 @@ func TestInherited(t *testing.T) {
 			go func() { // these are a thread's, and this one is never used again
 				defer close(started)
 				runtime.LockOSThread()
+				defer unix.Prctl(unix.PR_SET_MEMORY_MERGE, 0, 0, 0, 0) // the only one that is the process's
 				if err := favour(); err != nil {
 					t.Error(err)
 					return
@@ -60,12 +62,16 @@ func TestInherited(t *testing.T) {
 			}
 			j.wait(process)
 			o := j.read()
+			merge := 0.
+			if unix.Prctl(unix.PR_GET_MEMORY_MERGE, 0, 0, 0, 0) == unix.EINVAL {
+				merge = -1
+			}
 			var got map[string]any
 			if err := json.Unmarshal([]byte(o.stdout), &got); err != nil {
 				t.Fatalf("%v: %+v %s", err, o.Exit, o.stderr)
 			}
 			want := map[string]any{
-				"key": -1., "nice": 0., "policy": float64(unix.SCHED_NORMAL), "ioprio": 0., "personality": 0., "slack": 50000., "tty": 0., "locked": -1., "few": 0.,
+				"key": -1., "nice": 0., "policy": float64(unix.SCHED_NORMAL), "ioprio": 0., "personality": 0., "slack": 50000., "tty": 0., "merge": merge, "locked": -1., "few": 0.,
 				"limits": map[string]any{"CORE": []any{1., 1.}, "MEMLOCK": []any{8388608., 8388608.}, "MSGQUEUE": []any{819200., 819200.}, "NICE": []any{0., 0.}, "RTPRIO": []any{0., 0.}, "SIGPENDING": []any{4096., 4096.}},
 				"tries": map[string]any{
 					"fifo": "Operation not permitted", "rr": "Operation not permitted", "nice": "Permission denied",
@@ -99,6 +105,9 @@ func favour() error {
 	}
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl(PR_SET_TIMERSLACK): %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_MEMORY_MERGE, 1, 0, 0, 0); err != nil && err != unix.EINVAL {
+		return fmt.Errorf("prctl(PR_SET_MEMORY_MERGE): %w", err)
 	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -5); err != nil {
 		return fmt.Errorf("setpriority: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -95,16 +96,22 @@ func (m *Manager) setUp(forwarding bool) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	uplinks, err := m.uplinks()
+	if err != nil {
+		return nil, err
+	}
 	if m.mtu == 0 {
-		if m.mtu, err = m.uplinkMTU(); err != nil {
-			return nil, err
-		}
+		m.mtu = smallestMTU(uplinks)
+	}
+	foreign, err := m.foreignPrograms(uplinks)
+	if err != nil {
+		return nil, err
 	}
 	blocked, err := m.blockingChains()
 	if err != nil {
 		return nil, err
 	}
-	return append(problems, blocked...), m.writeTable()
+	return slices.Concat(problems, foreign, blocked), m.writeTable()
 }
 
 // prefix begins the name of every node end.

@@ -93,32 +93,6 @@ func (m *Manager) hasAdvertisedRoutes() (bool, error) {
 	return len(routes) > 0, nil
 }
 
-// uplinkMTU is the smallest MTU among devices with a default route: a larger one on the veth would cost each connection a
-// round of path MTU discovery.
-func (m *Manager) uplinkMTU() (int, error) {
-	mtu := 1500
-	routes, err := whole(func() ([]netlink.Route, error) { return m.route.RouteList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return 0, fmt.Errorf("list routes: %w", err)
-	}
-	for _, r := range routes {
-		if r.Dst != nil {
-			if ones, _ := r.Dst.Mask.Size(); ones != 0 {
-				continue
-			}
-		}
-		link, err := m.route.LinkByIndex(r.LinkIndex)
-		if err != nil {
-			continue // a multipath route names its devices elsewhere, and a device may have just gone
-		}
-		// IPv6 needs 1280; below that only its own fragmentation would help.
-		if n := link.Attrs().MTU; n >= 1280 {
-			mtu = min(mtu, n)
-		}
-	}
-	return mtu, nil
-}
-
 // NodePrefixes are all addresses of the node's interfaces: no job may reach them. They change; ask again now and then.
 func (m *Manager) NodePrefixes() ([]netip.Prefix, error) {
 	addrs, err := whole(func() ([]netlink.Addr, error) { return m.route.AddrList(nil, netlink.FAMILY_ALL) })

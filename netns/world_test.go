@@ -73,7 +73,7 @@ func newWorld(t testing.TB, hook bpf.Hook) *world {
 	check(t, os.Mkdir(w.parent, 0o755))
 	t.Cleanup(func() { check(t, os.Remove(w.parent)) })
 	node := must(w.manager.NodePrefixes())(t)
-	w.egress, err = bpf.Load(bpf.Options{Cgroup: w.parent, Node: append(node, w.manager.Pools()...), Hook: hook})
+	w.egress, err = bpf.Load(bpf.Options{Cgroup: w.parent, Node: append(node, w.manager.Pools()...), Hook: hook, MaxRules: 10_000})
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}

@@ -60,10 +60,11 @@ func TestShow(t *testing.T) {
 	f := newFakeAgent(t)
 	f.finished = true
 	f.result = `{"outcome":"signal","exit_code":null,"signal":"SIGSEGV","isolation":{"mode":"syd","grade":"syd","layers":["userns","seccomp"],"missing":["quota"]},
+		"effective":{"env":["A","HOME"],"limits":[{"name":"wall","value":"30s","set_by":"request"},{"name":"shm","value":"64Mi","set_by":"default"}],"network":{},"policy":{}},
 		"usage":{"wall_ms":51,"memory_peak_bytes":9123840,"orphans_killed":1},"timings_us":{"jail":1500},"snapshot":"s9",
 		"denials":[{"what":"ptrace","rule":"syscall.ptrace","errno":"EPERM","count":1,"fix":null}]}`
 	code, stdout, stderr := f.tolbooth(t, "", "show", "j1")
-	for _, want := range []string{"ended by SIGSEGV", "mode syd, grade syd: userns seccomp", "missing    quota", "8.7 MiB", "jail 1.5ms", "1 process still running", "s9", "syscall.ptrace"} {
+	for _, want := range []string{"ended by SIGSEGV", "mode syd, grade syd: userns seccomp", "missing    quota", "limits     wall 30s (request), shm 64Mi\n", "variables  A HOME\n", "8.7 MiB", "jail 1.5ms", "1 process still running", "s9", "syscall.ptrace"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d: no %q in\n%s%s", code, want, stdout, stderr)
 		}

@@ -10,7 +10,7 @@ var attacksB = []attack{
 	{id: "B3", file: "b03_watcher.py", held: 5, within: 30 * time.Second},
 	{id: "B5", file: "b05_mount.py", held: 16, rules: []string{"syscall.mount", "syscall.open_tree", "syscall.fsopen"}},
 	{id: "B7", file: "b07_knobs.py", held: 29},
-	{id: "B7", file: "b07_core.py", held: 10},
+	{id: "B7", file: "b07_core.py", held: 13, rules: []string{"syscall.core_limit"}, weak: []string{"lower core limit", "exchange core limit"}},
 	{id: "B8", file: "b08_devices.py", held: 33, weak: []string{"mknod whiteout *"}},
 	{id: "B9", file: "b09_handles.py", held: 4, rules: []string{"syscall.open_by_handle_at"}},
 	{id: "B15", file: "b15_setuid.py", held: 30},

@@ -10,6 +10,7 @@ import (
 // Chapter E: resources and the life of a job.
 var attacksE = []attack{
 	{id: "E1", file: "e01_fork_bomb.py", alone: true, outcome: api.OutcomePidsLimit, limit: "pids", within: 10 * time.Second},
+	{id: "E1", file: "e01_refusals.py", alone: true, outcome: api.OutcomePidsLimit, limit: "pids", rules: []string{"syscall.ptrace"}, within: 20 * time.Second},
 	{id: "E2", file: "e02_memory.py", alone: true, outcome: api.OutcomeMemoryLimit, limit: "memory", within: 10 * time.Second},
 	{id: "E3", file: "e03_netlink.py", alone: true, outcome: api.OutcomeMemoryLimit, limit: "netlink", within: 10 * time.Second},
 	{id: "E3", file: "e03_sockets.py", alone: true, held: 1, limits: api.Limits{Memory: 64 << 20}},

@@ -74,3 +74,11 @@ except OSError as e:
     report("sub-cgroup", True, errno.errorcode[e.errno])
 for name, request in (("TIOCSTI", 0x5412), ("TIOCSTI-high", 0x100005412), ("TIOCLINUX", 0x541C)):
     refused("ioctl " + name, nr(16, 29), 0, request, b"x", want=("EPERM", "ENOTTY"))
+
+# Pages that the kernel merges with other jobs' tell by the time of a write what is in them. EINVAL is also what a kernel without
+# merging says.
+import mmap
+page = mmap.mmap(-1, 1 << 20)
+start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+refused("merge by madvise", nr(28, 233), start, 1 << 20, 12, want=("EINVAL",))
+refused("merge by prctl", nr(157, 167), 67, 1, 0, 0, 0, want=("EINVAL",))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,15 +60,39 @@ var modes = []mode{{"syd-notify", "syd", "notify"}, {"syd-ptrace", "syd", "ptrac
 func TestAttacks(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			a := harness.Start(t, harness.Options{Env: map[string]string{
-				"AGENT_SECRET": "agent-secret-planted", "TOLBOOTH_EXPLAINER": m.explainer,
-			}})
-			o := newOracle(t, a)
+			o := plantSecrets(t)
+			o.Env["TOLBOOTH_EXPLAINER"] = m.explainer
+			a := harness.Start(t, o)
+			seer := newOracle(t, a)
 			for _, c := range chapters {
-				t.Run(c.name, func(t *testing.T) { chapter(t, o, m, c.attacks) })
+				t.Run(c.name, func(t *testing.T) { chapter(t, seer, m, c.attacks) })
 			}
 		})
 	}
+}
+
+// plantSecrets are options of an agent with secrets wherever an agent has them: its environment, its arguments, its configuration,
+// its state directory, and files where the platform puts credentials. f01_secrets.py looks for them.
+func plantSecrets(t *testing.T) harness.Options {
+	t.Helper()
+	const secret = "agent-secret-planted"
+	credentials, err := os.MkdirTemp("/run", "hostile-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(credentials) })
+	state, config := t.TempDir(), filepath.Join(t.TempDir(), secret+".yaml")
+	for name, text := range map[string]string{
+		config: "# " + secret + "\n", filepath.Join(credentials, "token"): secret, filepath.Join(state, "of-the-operator"): secret,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { // for everybody to read, if only they get there
+			t.Fatal(err)
+		}
+	}
+	return harness.Options{State: state, Args: []string{"--config", config}, Env: map[string]string{
+		"AGENT_SECRET": secret, "SIDECAR_AUTH_TOKEN": strings.Repeat(secret, 2), "AWS_SECRET_ACCESS_KEY": secret,
+		"AWS_WEB_IDENTITY_TOKEN_FILE": filepath.Join(credentials, "token"),
+	}}
 }
 
 func chapter(t *testing.T, o *oracle, m mode, attacks []attack) {

@@ -60,3 +60,69 @@ func startWithout(t *testing.T, a *harness.Agent, names ...string) (why string, 
 	}
 	return why, nil
 }
+
+// executeOwn puts a program wherever the job may write, and prints what execve and the dynamic loader make of it; then the same of
+// memory: a file of the job's own, and its standard input.
+const executeOwn = `
+import glob, os, shutil, subprocess, sys
+loader = (glob.glob("/lib64/ld-linux*.so*") + glob.glob("/lib/ld-linux*.so*"))[0]
+def tries(argv):
+    try:
+        return "ran" if subprocess.run(argv, stdin=0, capture_output=True).returncode == 0 else "failed"
+    except OSError as e:
+        return e.strerror
+print("base", tries(["/usr/bin/true"]), tries([loader, "/usr/bin/true"]))
+for d, below, files in os.walk("/"):
+    if d in ("/proc", "/usr"): below.clear(); continue
+    own = d + "/own"
+    try:
+        shutil.copy("/usr/bin/true", own)
+    except OSError:
+        continue
+    print(d, tries([own]), tries([loader, own]))
+print("stdin", tries(["/proc/self/fd/0"]))
+try:
+    os.memfd_create("x"); print("memory")
+except OSError as e:
+    print("memory", e.strerror)
+subprocess.run(["/workspace/own"])
+`
+
+// TestNothingOfItsOwnIsExecuted: a job that denied itself programs outside the base has no place from which it can execute one, and
+// is told so when it tries.
+func TestNothingOfItsOwnIsExecuted(t *testing.T) {
+	a := harness.Start(t, harness.Options{})
+	req := program(executeOwn)
+	req.Stdin = api.Stdin{Text: "#!/bin/sh\n"}
+	if res := a.Run(req); res.Outcome != api.OutcomeOK || strings.Count(res.Stdout, " ran ran\n") != 6 || !strings.Contains(res.Stdout, "\nmemory\n") {
+		t.Errorf("without: %s %q %q", res.Outcome, res.Stdout, res.Stderr)
+	}
+	req.Policy.Deny = []string{"execve_outside_base"}
+	res := a.Run(req)
+	lines := strings.Split(strings.TrimSpace(res.Stdout), "\n")
+	for _, line := range lines {
+		where, what, _ := strings.Cut(line, " ")
+		want := "Permission denied failed"
+		switch where {
+		case "base":
+			want = "ran ran"
+		case "stdin":
+			want = "Permission denied"
+		case "memory":
+			want = "Operation not permitted"
+		}
+		if what != want {
+			t.Errorf("%s: %s, want %s", where, what, want)
+		}
+	}
+	if len(lines) < 8 || !strings.HasPrefix(lines[len(lines)-1], "memory") { // base, /workspace, /tmp, /var/tmp, /run, /dev/shm, stdin, memory
+		t.Errorf("printed %q, %q", res.Stdout, res.Stderr)
+	}
+	for evidence, what := range map[string]string{"kernel": "memfd_create(", "output": "execute /workspace/own"} {
+		if !slices.ContainsFunc(res.Denials, func(d api.Denial) bool {
+			return d.Rule == "policy.execve_outside_base" && d.Evidence == evidence && strings.HasPrefix(d.What, what) && string(d.Fix) == "null"
+		}) {
+			t.Errorf("no denial says %q: %+v", what, res.Denials)
+		}
+	}
+}

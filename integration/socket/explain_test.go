@@ -155,8 +155,8 @@ func TestSignalsAreExplained(t *testing.T) {
 	}
 }
 
-// TestCausesAreTold: a bare kill never stands alone (P25, P21): memory with its peak, time with who set it, a cancel with
-// its reason.
+// TestCausesAreTold: a bare kill never stands alone (P25): memory with its peak, time with who set it, a cancel with its reason. The
+// time limit is the request's to set, and no other one lies beneath it (P21).
 func TestCausesAreTold(t *testing.T) {
 	a := harness.Start(t, harness.Options{Args: []string{"--limits-defaults-wall", "1s"}})
 	res := a.Run(code("x=bytearray(10**9)", api.Limits{Memory: 128 << 20}))
@@ -166,6 +166,9 @@ func TestCausesAreTold(t *testing.T) {
 	res = a.Run(sleep("20", api.Limits{}))
 	if res.Outcome != api.OutcomeWallLimit || res.Limit == nil || *res.Limit != (api.Limit{Name: "wall", Value: "1s", SetBy: "node"}) {
 		t.Errorf("%s %+v", res.Outcome, res.Limit)
+	}
+	if res = a.Run(sleep("1.5", api.Limits{Wall: api.Duration(30 * harness.Slow)})); res.Outcome != api.OutcomeOK {
+		t.Errorf("a request that asks for more time than the node gives by itself: %s %s", res.Outcome, res.Detail)
 	}
 	req := sleep("60", api.Limits{Wall: api.Duration(time.Minute)})
 	req.ID = "cancelled"

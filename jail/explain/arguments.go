@@ -44,6 +44,10 @@ func arguments(name string, a [6]uint64) string {
 		return symbol(a[0], keyctlOperations)
 	case "prctl":
 		return symbol(a[0], prctlOptions)
+	case "madvise":
+		return symbol(a[2], []named{{unix.MADV_MERGEABLE, "MADV_MERGEABLE"}})
+	case "prlimit64":
+		return symbol(a[1], []named{{unix.RLIMIT_CORE, "RLIMIT_CORE"}})
 	case "ioctl":
 		return hexSymbol(a[1], ioctls)
 	case "personality":

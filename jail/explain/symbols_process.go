@@ -84,6 +84,7 @@ var personalities = []named{
 var prctlOptions = []named{
 	{unix.PR_SET_MM, "PR_SET_MM"},
 	{unix.PR_SCHED_CORE, "PR_SCHED_CORE"},
+	{unix.PR_SET_MEMORY_MERGE, "PR_SET_MEMORY_MERGE"},
 }
 
 // Operations and flags of seccomp (linux/seccomp.h).

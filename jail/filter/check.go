@@ -39,7 +39,7 @@ func (p *Program) compare(want policy.Policy, c cbpf.Call) error {
 
 // corners are the calls worth comparing: every number (known, unknown, next to the marks in a number) by every ABI, and
 // for a call with argument rules each combination of values that a rule names, their neighbours one bit away, and the
-// same with bits set that the rule must not look at.
+// same with bits set that the rule must not look at; and each combination where some have a value that no rule names.
 func corners(p policy.Policy) iter.Seq[cbpf.Call] {
 	return func(yield func(cbpf.Call) bool) {
 		for _, nr := range numbers() {
@@ -93,10 +93,23 @@ func argumentCorners(c policy.Call) iter.Seq[[6]uint64] {
 		values[i] = slices.Compact(values[i])
 	}
 	return func(yield func([6]uint64) bool) {
-		combine(values, 0, [6]uint64{}, func(args [6]uint64) bool {
-			return neighbours(args, masks, yield)
-		})
+		named := combine(values, 0, [6]uint64{}, func(args [6]uint64) bool { return neighbours(args, masks, yield) })
+		if named {
+			combine(withOthers(values, masks), 0, [6]uint64{}, func(args [6]uint64) bool { return plain(args, masks, yield) })
+		}
 	}
+}
+
+// withOthers adds two values that no rule names, an even and an odd one, so that several arguments at once have such.
+func withOthers(values [6][]uint64, masks [6]uint64) [6][]uint64 {
+	for i, mask := range masks {
+		for _, v := range []uint64{mask, mask &^ (mask & -mask)} {
+			if mask != 0 && !slices.Contains(values[i], v) {
+				values[i] = append(slices.Clone(values[i]), v)
+			}
+		}
+	}
+	return values
 }
 
 // combine yields each combination of named values; an argument that no rule looks at stays 0. It reports whether to go
@@ -117,13 +130,22 @@ func combine(values [6][]uint64, arg int, args [6]uint64, yield func([6]uint64) 
 	return true
 }
 
+// plain yields the arguments, and the same with every bit outside the masks set.
+func plain(args, masks [6]uint64, yield func([6]uint64) bool) bool {
+	return yield(args) && yield(dirtied(args, masks))
+}
+
+func dirtied(args, masks [6]uint64) [6]uint64 {
+	for i := range args {
+		args[i] |= ^masks[i]
+	}
+	return args
+}
+
 // neighbours yields the arguments, the same with every bit outside the masks set, and both with each bit flipped.
 func neighbours(args, masks [6]uint64, yield func([6]uint64) bool) bool {
-	dirty := args
-	for i := range dirty {
-		dirty[i] |= ^masks[i]
-	}
-	if !yield(args) || !yield(dirty) {
+	dirty := dirtied(args, masks)
+	if !plain(args, masks, yield) {
 		return false
 	}
 	for i, mask := range masks {

@@ -115,6 +115,8 @@ func action(v policy.Verdict) (seccomp.ScmpAction, error) {
 		return seccomp.ActTrace.SetReturnCode(int16(v.Errno)), nil
 	case policy.Broker:
 		return seccomp.ActTrace.SetReturnCode(brokerCode), nil
+	case policy.Skip:
+		return seccomp.ActErrno.SetReturnCode(0), nil
 	case policy.Quiet:
 		return seccomp.ActErrno.SetReturnCode(int16(v.Errno)), nil
 	}

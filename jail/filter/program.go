@@ -36,6 +36,8 @@ func answer(v policy.Verdict) (uint32, error) {
 		return cbpf.Allow, nil
 	case policy.Broker:
 		return cbpf.Trace | cbpf.Broker, nil
+	case policy.Skip:
+		return cbpf.Errno, nil
 	}
 	if v.Errno <= 0 || v.Errno > 4095 {
 		return 0, fmt.Errorf("rule %s: refusal without an errno", v.Rule)

@@ -66,6 +66,16 @@ func resetPersonality(*stage) error {
 	return nil
 }
 
+// stopMerging ends the search for pages that are equal to others', which an agent under systemd's MemoryKSM would pass on: by the time
+// that a write takes, others would learn what the program has in memory.
+func stopMerging(*stage) error {
+	err := unix.Prctl(unix.PR_SET_MEMORY_MERGE, 0, 0, 0, 0)
+	if err == unix.EINVAL { // a kernel that has none, or none for whole processes
+		return nil
+	}
+	return call("prctl(PR_SET_MEMORY_MERGE, 0)", err)
+}
+
 // newKeyring gives the program a session keyring of its own. The one that is inherited is the agent's, and whoever has a
 // keyring may read the keys in it, whatever its ids.
 func newKeyring(*stage) error {

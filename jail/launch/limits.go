@@ -14,7 +14,7 @@ var usual = []struct {
 }{
 	{unix.RLIMIT_NOFILE, 1024, unix.RLIM_INFINITY}, // the Go runtime has raised the soft one in this process
 	{unix.RLIMIT_STACK, 8 << 20, unix.RLIM_INFINITY},
-	{unix.RLIMIT_CORE, 1, 1},                     // no core file, as with 0; but with 0 the node's root would run core_pattern's program, 1 stops that too
+	{unix.RLIMIT_CORE, 1, 1},                     // no core file, as with 0; but with 0 the node's root would run core_pattern's program, 1 stops that too (the filter keeps it at 1)
 	{unix.RLIMIT_NICE, 0, 0},                     // nobody gets in front of other jobs
 	{unix.RLIMIT_RTPRIO, 0, 0},                   // nor keeps a CPU to himself
 	{unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},      // the kernel's default: libraries that hold secrets lock a few pages

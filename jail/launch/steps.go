@@ -40,6 +40,7 @@ func steps(p wire.Plan) []step {
 	add(true, "affinity", setAffinity)
 	add(true, "core", takeCore)
 	add(true, "personality", resetPersonality)
+	add(true, "merging", stopMerging)
 	add(true, "keyring", newKeyring)
 	add(true, "rlimits", setRlimits) // by the process itself: from outside they would be undone, or refused across uids
 	add(true, "umask", setUmask)

@@ -3,6 +3,8 @@ package pid1
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tolbooth-dev/tolbooth/jail/wire"
 )
 
@@ -50,8 +52,13 @@ func (r *built) forbidExecBelow(dirs []string) error {
 	if err := r.namespaces.set(scratchNamespaces); err != nil {
 		return err
 	}
+	for _, mount := range r.memory { // all are the job's, those below another of dirs too
+		if err := setAttributes(mount, unix.MOUNT_ATTR_NOEXEC, 0); err != nil {
+			return err
+		}
+	}
 	for _, dir := range dirs {
-		if err := r.forbidExec(dir); err != nil {
+		if err := forbidExec(dir); err != nil {
 			return err
 		}
 	}

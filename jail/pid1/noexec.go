@@ -17,7 +17,7 @@ func setAttributes(mount int, set, clear uint64) error {
 
 // forbidExec keeps everything below a directory of the root from being executed, and from being mapped as code, which is how
 // the dynamic loader would run it.
-func (r *built) forbidExec(target string) error {
+func forbidExec(target string) error {
 	at, err := openBelow(unix.AT_FDCWD, target, unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -29,9 +29,6 @@ func (r *built) forbidExec(target string) error {
 	}
 	if fs.Flags&unix.ST_NOEXEC != 0 {
 		return nil
-	}
-	if mount, ok := r.memory[target]; ok {
-		return setAttributes(mount, unix.MOUNT_ATTR_NOEXEC, 0)
 	}
 	clone, err := cloneOf(at) // a part of a larger mount: it is covered by a view of itself
 	if err != nil {

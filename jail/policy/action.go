@@ -10,6 +10,7 @@ const (
 	Allow  Action = iota + 1
 	Trace         // refused with Errno; the warden hears of it
 	Quiet         // refused with Errno in the kernel, without a stop
+	Skip          // answered as if it were done, and not done
 	Broker        // not made by the program: the warden makes the call from the register arguments and hands over what it opened
 )
 
@@ -21,6 +22,8 @@ func (a Action) String() string {
 		return "trace"
 	case Quiet:
 		return "quiet"
+	case Skip:
+		return "skip"
 	case Broker:
 		return "broker"
 	}
@@ -31,6 +34,6 @@ func (a Action) String() string {
 type Verdict struct {
 	Action Action
 	Errno  syscall.Errno // of a refused call, else 0
-	Rule   string        // of a refused call: "syscall.ptrace", "policy.processes"; of a brokered one: the rule that it is an exception to
+	Rule   string        // of a refused or skipped call: "syscall.ptrace", "policy.processes"; of a brokered one: the rule that it is an exception to
 	Why    string        // one sentence: why it is refused and what to do instead
 }

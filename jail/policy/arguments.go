@@ -74,6 +74,7 @@ func arguments() []entry {
 			deny("prctl_sched_core", unix.EPERM, "PR_SCHED_CORE",
 				"core scheduling keeps the jails of different tenants apart and is not a job's to change",
 				int32Arg(0, unix.PR_SCHED_CORE)),
+			deny("merge", unix.EINVAL, "PR_SET_MEMORY_MERGE", whyNoMerging, int32Arg(0, unix.PR_SET_MEMORY_MERGE)),
 			allow("every option of Linux 6.16 but these", int32Arg(0, processOptions()...)),
 			deny("prctl_option", unix.EINVAL, "",
 				"the option is newer than this list, and an older kernel answers the same; do without it"),
@@ -118,11 +119,11 @@ const (
 )
 
 // processOptions are the options of prctl that act on the caller alone, or need a capability that no job has. The gaps are
-// prctl_mm, prctl_sched_core, and from 79 on what came after this list.
+// prctl_mm, prctl_sched_core, merge, and from 79 on what came after this list.
 func processOptions() []uint64 {
 	options := []uint64{unix.PR_SET_PTRACER, unix.PR_SET_VMA, unix.PR_GET_AUXV}
 	for o := uint64(unix.PR_SET_PDEATHSIG); o <= unix.PR_FUTEX_HASH; o++ {
-		if o != unix.PR_SET_MM && o != unix.PR_SCHED_CORE {
+		if o != unix.PR_SET_MM && o != unix.PR_SCHED_CORE && o != unix.PR_SET_MEMORY_MERGE {
 			options = append(options, o)
 		}
 	}

@@ -90,6 +90,21 @@ func TestArguments(t *testing.T) {
 		{"prctl", args(79, 1), "syscall.prctl_option"},
 		{"prctl", args(1 << 31), "syscall.prctl_option"},
 
+		{"prctl", args(garbage|unix.PR_SET_MEMORY_MERGE, 1), "syscall.merge"},
+		{"prctl", args(unix.PR_GET_MEMORY_MERGE), ""},
+		{"madvise", args(1<<20, 1<<12, garbage|unix.MADV_MERGEABLE), "syscall.merge"},
+		{"madvise", args(1<<20, 1<<12, unix.MADV_UNMERGEABLE), ""},
+		{"madvise", args(1<<20, 1<<12, unix.MADV_DONTNEED), ""},
+
+		{"setrlimit", args(unix.RLIMIT_CORE, 1), "syscall.core_limit"},
+		{"setrlimit", args(garbage|unix.RLIMIT_CORE, 1), "syscall.core_limit"},
+		{"setrlimit", args(unix.RLIMIT_NOFILE, 1), ""},
+		{"prlimit64", args(0, unix.RLIMIT_CORE, 0, 1), ""},
+		{"prlimit64", args(0, unix.RLIMIT_CORE, 1, 0), "syscall.core_limit"},
+		{"prlimit64", args(0, unix.RLIMIT_CORE, 1<<32, 0), "syscall.core_limit"},
+		{"prlimit64", args(0, garbage|unix.RLIMIT_CORE, 1<<63, 1<<32), "syscall.core_limit"},
+		{"prlimit64", args(0, unix.RLIMIT_NOFILE, 1, 1), ""},
+
 		{"fallocate", args(3, 0, 0, 1), "syscall.fallocate"},
 		{"fallocate", args(3, garbage|unix.FALLOC_FL_KEEP_SIZE, 0, 1), "syscall.fallocate"},
 		{"fallocate", args(3, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1), ""},

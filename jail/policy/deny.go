@@ -18,7 +18,7 @@ const (
 // Denials are the names that Change.Deny may have; the last stands for one name a call.
 func Denials() []Named {
 	return []Named{
-		{DenyExecOutsideBase, "no program is executed, nor code mapped, from the directories that the job can write to (Landlock, and mounts without exec)"},
+		{DenyExecOutsideBase, "no program is executed, nor code mapped, from the directories that the job can write to (Landlock, and mounts without exec) or from memory files (memfd_create)"},
 		{DenyProcesses, "no new processes; threads, and another program in place of the first, stay"},
 		{DenySockets, "no sockets but unix ones"},
 		{denyCall + "NAME", "the system call NAME, whatever its arguments"},
@@ -44,7 +44,8 @@ func denial(name string) (list []entry, ok bool) {
 	const sockets = "the request takes sockets away (policy.deny: sockets); leave that out, or use unix sockets"
 	switch name {
 	case DenyExecOutsideBase:
-		return nil, true // no filter sees the path that a call names; jail/launch and the mounts do this
+		// No filter sees the path that a call names: jail/launch and the mounts do the rest. A memory file lies below none.
+		return []entry{{"memfd_create", []Case{no("", "a memory file could be executed, which the request takes away (policy.deny: "+name+"); leave that out, or use a file")}}}, true
 	case DenyProcesses:
 		return []entry{
 			{"fork vfork", []Case{no("", processes)}},

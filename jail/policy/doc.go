@@ -17,7 +17,7 @@
 //
 // Refusals come in two strengths. Trace stops the program so that the warden can record the refusal; it is the rule.
 // Quiet gives the errno without a stop, for calls that ordinary programs try many times, fall back from, and nobody
-// wants to hear about. A call that programs try and do without is answered ENOSYS, since that is the answer they are
+// wants to hear about. (A third, Skip, is no refusal: what the program asks for it has already, better than it asks.) A call that programs try and do without is answered ENOSYS, since that is the answer they are
 // written for; anything else EPERM.
 package policy
 

@@ -35,7 +35,8 @@ Generated from the table in ` + "`jail/policy`" + ` by its test; what is here is
 The filter looks at the ABI first, then at the number, then at register arguments; of an argument that the kernel takes as a
 32-bit number it looks at those 32 bits. It never looks at memory. A refused call answers the error in the table and does
 nothing else. Calls that programs try and do without answer ` + "`ENOSYS`" + `, as an older kernel would, so that they fall back.
-Every refusal is in the result's ` + "`denials`" + ` with its rule, save those marked *quiet*, which ordinary programs try many times.
+Every refusal is in the result's ` + "`denials`" + ` with its rule, save those marked *quiet*, which ordinary programs try many times. A call marked
+*not done* is answered as if it were, since what the program wants by it, it has.
 
 `
 
@@ -119,6 +120,9 @@ func lines(policies []Policy, wanted func(Call) bool) []string {
 			answer, rule := "allowed", ""
 			if k.Action != Allow {
 				answer, rule = errnoName(k.Errno), "`"+k.Rule+"`"
+			}
+			if k.Action == Skip {
+				answer = "0, *not done*"
 			}
 			if k.Action == Quiet {
 				answer += ", *quiet*"

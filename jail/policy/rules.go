@@ -21,7 +21,7 @@ func (p Policy) Rules() []Rule {
 	rules := []Rule{}
 	for c := range p.Calls() {
 		for _, k := range c.Cases {
-			if k.Action == Allow || k.Action == Broker {
+			if k.Action == Allow || k.Action == Broker || k.Action == Skip {
 				continue
 			}
 			rules = append(rules, Rule{ID: k.Rule, Calls: []string{c.Name}, Use: k.Use, When: words(k.When), Action: k.Action, Errno: errnoName(k.Errno), Why: k.Why})

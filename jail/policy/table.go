@@ -15,7 +15,7 @@ type entry struct {
 // decisions is the table by call: all that differs from the container engines' list.
 func decisions() map[string][]Case {
 	decided := map[string][]Case{}
-	for _, part := range [][]entry{otherProcesses(), namespaces(), kernel(), node(), optional(), obsolete(), arguments(), sockets()} {
+	for _, part := range [][]entry{otherProcesses(), namespaces(), kernel(), node(), optional(), obsolete(), arguments(), sockets(), cores(), merging()} {
 		for _, e := range part {
 			for _, name := range strings.Fields(e.calls) {
 				if _, twice := decided[name]; twice {
@@ -46,6 +46,11 @@ func allow(use string, when ...Match) Case {
 // deny is a case that refuses a use of the call under a rule of its own.
 func deny(rule string, errno syscall.Errno, use, why string, when ...Match) Case {
 	return Case{Use: use, When: when, Action: Trace, Errno: errno, Rule: rule, Why: why}
+}
+
+// skip is a case that answers a use of the call as if it were done, and nobody is told.
+func skip(rule, use, why string, when ...Match) Case {
+	return Case{Use: use, When: when, Action: Skip, Rule: rule, Why: why}
 }
 
 // int32Arg looks at an argument as the kernel does when it takes an int or an unsigned int.
