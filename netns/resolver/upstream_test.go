@@ -15,7 +15,8 @@ import (
 func TestUpstreamsThatFail(t *testing.T) {
 	dead := deadPort(t)
 	w := newWorld(t, map[string][]string{"api.test. A": {"60 IN A 203.0.113.10"}}, rules(t, "api.test:443"), func(o *Options, _ *JailOptions) {
-		o.Upstreams = append([]netip.AddrPort{dead}, o.Upstreams...)
+		usual := o.Upstreams()
+		o.Upstreams = func() []netip.AddrPort { return append([]netip.AddrPort{dead}, usual...) }
 	})
 	if got := addresses(w.ask("api.test.", dns.TypeA)); len(got) != 1 {
 		t.Errorf("the second upstream was not asked: %v", got)
@@ -26,7 +27,7 @@ func TestUpstreamsThatFail(t *testing.T) {
 		"dead": {dead}, "silent": {netip.MustParseAddrPort(silent.LocalAddr().String())}, "none": nil,
 	} {
 		w := newWorld(t, nil, rules(t, "api.test:443"), func(o *Options, _ *JailOptions) {
-			o.Upstreams, o.Attempt, o.Limit = addrs, 100*time.Millisecond, 300*time.Millisecond
+			o.Upstreams, o.Attempt, o.Limit = func() []netip.AddrPort { return addrs }, 100*time.Millisecond, 300*time.Millisecond
 		})
 		m := w.ask("api.test.", dns.TypeA)
 		if e := extended(m); m.Rcode != dns.RcodeServerFailure || e == nil || e.InfoCode != dns.ExtendedErrorCodeNoReachableAuthority {
