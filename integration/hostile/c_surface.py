@@ -43,6 +43,13 @@ for name, kind, body in (("RTM_NEWLINK", 16, struct.pack("BxHiII", 0, 0, 1, 0, 1
 tcp = socket.socket()
 for name in (b"tls", b"smc", b"espintcp", b"mptcp"):
     refused("TCP_ULP " + name.decode(), nr(54, 208), tcp.fileno(), 6, 31, name, len(name), want=("ENOPROTOOPT",))
+# A filter on a socket is compiled into room of the node's: on no socket, the ends of a pair included.
+instruction = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0xFFFF))
+program = struct.pack("HxxxxxxP", 1, ctypes.addressof(instruction))
+pair, _ = socket.socketpair()
+for s in (tcp, route, pair):
+    for option in (26, 50, 51, 52):
+        refused("socket filter %d %d" % (s.family, option), nr(54, 208), s.fileno(), 1, option, program, len(program), want=("EPERM",))
 for family in (17, 38, 16, 2):
     refused("socketpair %d" % family, nr(53, 199), family, 1, 0, ctypes.create_string_buffer(8))
 

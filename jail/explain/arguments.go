@@ -17,6 +17,9 @@ func arguments(name string, a [6]uint64) string {
 		if uint32(a[1]) == unix.SOL_TCP && uint32(a[2]) == unix.TCP_ULP {
 			return "SOL_TCP, TCP_ULP"
 		}
+		if uint32(a[1]) == unix.SOL_SOCKET {
+			return "SOL_SOCKET, " + symbol(a[2], socketOptions)
+		}
 		return fmt.Sprintf("level %d, option %d", int32(a[1]), int32(a[2]))
 	case "clone":
 		return clone(uint64(uint32(a[0])))

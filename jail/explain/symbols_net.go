@@ -63,6 +63,14 @@ var socketTypes = []named{
 	{unix.SOCK_PACKET, "SOCK_PACKET"},
 }
 
+// Options of SOL_SOCKET that are ever refused (asm-generic/socket.h).
+var socketOptions = []named{
+	{unix.SO_ATTACH_FILTER, "SO_ATTACH_FILTER"},
+	{unix.SO_ATTACH_BPF, "SO_ATTACH_BPF"},
+	{unix.SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_CBPF"},
+	{unix.SO_ATTACH_REUSEPORT_EBPF, "SO_ATTACH_REUSEPORT_EBPF"},
+}
+
 // Protocols of the internet families (linux/in.h, linux/in6.h).
 var protocols = []named{
 	{unix.IPPROTO_ICMP, "IPPROTO_ICMP"},

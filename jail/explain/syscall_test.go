@@ -56,6 +56,7 @@ func TestWords(t *testing.T) {
 		{"socket", args(99, 15, 77), "socket(99, 15, 77)", "syscall.socket_family"},
 		{"socketpair", args(unix.AF_TIPC, unix.SOCK_STREAM), "socketpair(AF_TIPC, SOCK_STREAM)", "syscall.socket_family"},
 		{"setsockopt", args(3, unix.SOL_TCP, unix.TCP_ULP), "setsockopt(SOL_TCP, TCP_ULP)", "syscall.tcp_ulp"},
+		{"setsockopt", args(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), "setsockopt(SOL_SOCKET, SO_ATTACH_FILTER)", "syscall.socket_filter"},
 		{"clone", args(unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)), "clone(CLONE_NEWUSER)", "syscall.namespace"},
 		{"clone", args(unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_VM), "clone(CLONE_NEWUSER|CLONE_NEWNET)", "syscall.namespace"},
 		{"clone", args(unix.CLONE_UNTRACED | uint64(unix.SIGCHLD)), "clone(CLONE_UNTRACED)", "syscall.clone_untraced"},

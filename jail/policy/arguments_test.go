@@ -200,6 +200,10 @@ func TestArguments(t *testing.T) {
 		{"setsockopt", args(3, unix.SOL_TCP, unix.TCP_FASTOPEN), ""},
 		{"setsockopt", args(3, unix.SOL_TCP, unix.TCP_ULP), "syscall.tcp_ulp"},
 		{"setsockopt", args(3, garbage|unix.SOL_TCP, garbage|unix.TCP_ULP), "syscall.tcp_ulp"},
+		{"setsockopt", args(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), "syscall.socket_filter"},
+		{"setsockopt", args(3, garbage|unix.SOL_SOCKET, garbage|unix.SO_ATTACH_REUSEPORT_CBPF), "syscall.socket_filter"},
+		{"setsockopt", args(3, unix.SOL_SOCKET, unix.SO_DETACH_FILTER), ""},
+		{"setsockopt", args(3, unix.SOL_TCP, unix.SO_ATTACH_FILTER), ""},
 	} {
 		for arch, p := range policies {
 			call, ok := p.Lookup(c.call)

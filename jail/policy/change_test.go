@@ -71,6 +71,7 @@ func TestChanges(t *testing.T) {
 		{x(RawSocket), "setsockopt", args(3, garbage|unix.IPPROTO_IPV6, garbage|212), Trace, "syscall.multicast_routing"},
 		{x(RawSocket), "setsockopt", args(3, unix.IPPROTO_IP, unix.IP_HDRINCL), Allow, ""},
 		{x(RawSocket), "setsockopt", args(3, unix.SOL_TCP, unix.TCP_ULP), Trace, "syscall.tcp_ulp"},
+		{x(RawSocket), "setsockopt", args(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), Trace, "syscall.socket_filter"},
 		{x(UserNS), "unshare", args(unix.CLONE_NEWUSER), Allow, ""},
 		{x(UserNS), "mount", args(), Allow, ""},
 		{x(UserNS), "clone", args(unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)), Allow, ""},

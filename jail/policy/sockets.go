@@ -53,12 +53,19 @@ func sockets() []entry {
 	}
 }
 
-// optionCases: an upper-layer protocol turns a TCP socket into one that socket would refuse (AF_SMC), or into kernel TLS.
+// optionCases: an upper-layer protocol turns a TCP socket into one that socket would refuse (AF_SMC), or into kernel TLS. A
+// filter on a socket is compiled into room that all programs on the node share and no limit of a job counts: a thousand sockets
+// of one process held 66 MB of the 504 that there are, ten processes all of it, so that no seccomp filter could be loaded any
+// more; and when they ended, the kernel freed it for minutes under a lock that the next jail's filter waits for.
 func optionCases() []Case {
 	return []Case{
 		deny("tcp_ulp", unix.ENOPROTOOPT, "TCP_ULP",
 			"protocols on top of TCP run in the kernel (TLS, SMC); TLS libraries do the work themselves instead",
 			int32Arg(1, unix.SOL_TCP), int32Arg(2, unix.TCP_ULP)),
+		deny("socket_filter", unix.EPERM, "SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF",
+			"the kernel compiles it into room that the whole node shares and no limit of a job counts; look at what arrives in the program itself",
+			int32Arg(1, unix.SOL_SOCKET),
+			int32Arg(2, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)),
 		allow(""),
 	}
 }
