@@ -12,7 +12,7 @@
 // link comes up. It never mounts a namespace on a path, never deletes a veth of a running jail, and never changes a host
 // setting unless told to (SetForwarding). ParseRule, ParseNameRule and ParsePolicy are pure.
 //
-// The agent calls it. Privileges: CAP_SYS_ADMIN and CAP_NET_ADMIN in the initial user namespace. Kernel 5.15 or newer.
+// The agent calls it. Privileges: CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_BIND_SERVICE in the initial user namespace. Kernel 5.15 or newer.
 //
 // Lifetime: closing a Namespace, once the jail's processes are dead, is what removes its veth; the kernel does that in its
 // own time (about 10 ms), which is why an index is never reused before its old name is gone. What a killed agent leaves is
