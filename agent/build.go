@@ -44,6 +44,7 @@ type parts struct {
 	Pool4      netip.Prefix
 	Pool6      netip.Prefix
 	Internal   []netip.Prefix // ranges that no job reaches, on top of the node's own addresses
+	Ceiling    ceiling        // of what requests may allow
 	Forward    bool           // turn IP forwarding on
 	DNS        DNSConfig
 }
@@ -182,7 +183,7 @@ func (b *built) openNetwork(o parts) error {
 	if err != nil {
 		return err
 	}
-	b.spine.nets, b.egress = newNets(egress, links, l, b.spine.faults), string(egress.Hook())
+	b.spine.nets, b.egress = newNets(egress, links, l, o.Ceiling, b.spine.faults), string(egress.Hook())
 	return b.followAddresses(links, egress, closed)
 }
 

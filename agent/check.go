@@ -59,6 +59,8 @@ func (c *Config) check() error {
 		return wrong("audit.keep", "%d is not between 0 and 1000", c.Audit.Keep)
 	case strength(c.MinGrade) > strength(c.Backend):
 		return wrong("min_grade", "%q is more than backend %q gives, so no job could run", c.MinGrade, c.Backend)
+	case c.badPermit() != nil:
+		return wrong("network.permit", "%s", c.badPermit())
 	case c.unknownExtra() != "":
 		return wrong("extras", "%.64q is not one of: ptrace, io_uring, raw_socket, userns", c.unknownExtra())
 	case !c.Network.Pool4.Addr().Is4() || c.Network.Pool4.Bits() > maxPool4Bits || c.Network.Pool4 != c.Network.Pool4.Masked():
@@ -102,6 +104,11 @@ const (
 	maxQueue   = 10_000
 	maxLookups = 1_000_000
 )
+
+func (c *Config) badPermit() error {
+	_, err := newCeiling(c.Network.Permit)
+	return err
+}
 
 // unknownExtra is the first extra that no policy has.
 func (c *Config) unknownExtra() string {

@@ -70,6 +70,7 @@ type NetworkConfig struct {
 	Pool4    netip.Prefix   // addresses of jails
 	Pool6    netip.Prefix   //
 	Internal []netip.Prefix // no job reaches these
+	Permit   []string       // rules as in network.allow: no request may allow more; none: no such ceiling
 	Forward  bool           // turn IP forwarding on in the agent's network namespace when it is off
 	DNS      DNSConfig
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"net/http"
 	"runtime"
+	"slices"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/jail"
@@ -85,9 +86,12 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) nodeNetwork() api.NodeNetwork {
-	n := api.NodeNetwork{Modes: []string{"none"}, Internal: []string{}}
+	n := api.NodeNetwork{Modes: []string{"none"}, Internal: []string{}, Permit: append([]string{}, s.cfg.Network.Permit...)}
 	if s.cfg.Network.Open {
 		n.Modes = []string{"none", "allow", "open"}
+	}
+	if len(n.Permit) > 0 {
+		n.Modes = slices.DeleteFunc(n.Modes, func(mode string) bool { return mode == "open" })
 	}
 	for _, p := range s.cfg.Network.Internal {
 		n.Internal = append(n.Internal, p.String())

@@ -59,6 +59,7 @@ func keys() []key {
 		{name: "network.pool4", usage: "IPv4 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool4 }},
 		{name: "network.pool6", usage: "IPv6 range that jails get their addresses from", into: func(c *Config) any { return &c.Network.Pool6 }},
 		{name: "network.internal", usage: "address ranges of the cluster (pods, services, nodes) that no job reaches", into: func(c *Config) any { return &c.Network.Internal }},
+		{name: "network.permit", usage: "rules as in network.allow, by address or name: no request may allow more (default: no ceiling)", into: func(c *Config) any { return &c.Network.Permit }},
 		{name: "network.resolv_conf", usage: "file that names the node's resolvers, search domains and ndots", into: func(c *Config) any { return &c.Network.DNS.ResolvConf }},
 		{name: "network.dns_upstreams", usage: "resolvers that the jobs' lookups go to, as ADDRESS or ADDRESS:PORT (default: those of network.resolv_conf)", into: func(c *Config) any { return &c.Network.DNS.Upstreams }},
 		{name: "network.dns_queries", usage: "lookups that one job may send out", into: func(c *Config) any { return &c.Network.DNS.Queries }},

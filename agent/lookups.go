@@ -137,10 +137,10 @@ func (x *wire) wordName(r resolver.Refusal) api.Denial {
 	switch r.Rule {
 	case resolver.RuleNone:
 		d.Why = "the job has no network (network.mode none, the default); allow the names that it needs, with their ports: 443 stands for the one that it means to use"
-		d.Fix = allowFix(nil, name+":443")
+		x.fixAllow(&d, nil, name+":443")
 	case resolver.RuleName:
 		d.Why = "no rule of network.allow has the name; add it if the job needs it, with its port: 443 stands for the one that it means to use"
-		d.Fix = allowFix(x.network.Allow, name+":443")
+		x.fixAllow(&d, x.network.Allow, name+":443")
 	case resolver.RuleDeny:
 		d.Why = "a rule of network.deny has the name, and deny outranks allow; remove that rule if the job needs it"
 		x.undenyName(&d, name)
@@ -167,14 +167,13 @@ func (x *wire) undenyName(d *api.Denial, name string) {
 
 // wordInternal words an answer of which internal addresses were taken out.
 func (x *wire) wordInternal(d *api.Denial, r resolver.Refusal) {
-	have := slices.Clone(x.network.Allow)
-	var list []string
+	var list, added []string
 	closed := false
 	for _, a := range r.Addrs {
 		list = append(list, a.String())
 		reserved, err := x.nets.egress.Reserved(a)
 		closed = closed || reserved || err != nil
-		have = append(have, x.ruleFor(a, r.Name))
+		added = append(added, x.ruleFor(a, r.Name))
 	}
 	d.Why = fmt.Sprintf("the name leads to internal addresses (%s), which a name from outside has no business with (DNS rebinding); ", strings.Join(list, ", "))
 	if closed {
@@ -182,7 +181,7 @@ func (x *wire) wordInternal(d *api.Denial, r resolver.Refusal) {
 		return
 	}
 	d.Why += "if they are meant, allow them by address as well"
-	d.Fix = mustJSON(map[string]any{"network": map[string]any{"mode": "allow", "allow": have}})
+	x.fixAllow(d, x.network.Allow, added...)
 }
 
 // ruleFor is a rule by address with the ports that the first rule for the name has.
@@ -205,7 +204,7 @@ func (x *wire) nameAddress(d *api.Denial, e bpf.Event, proto string) {
 	}
 	if names := x.names.Names(e.Addr); len(names) > 0 {
 		d.Why = fmt.Sprintf("it is an address of %s, which network.allow has with other ports; add this one if the job needs it", strings.Join(names, ", "))
-		d.Fix = allowFix(x.network.Allow, fmt.Sprintf("%s:%d/%s", names[0], e.Port, proto))
+		x.fixAllow(d, x.network.Allow, fmt.Sprintf("%s:%d/%s", names[0], e.Port, proto))
 		return
 	}
 	if lapse, ok := x.names.Lapsed(e.Addr); ok {

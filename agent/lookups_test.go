@@ -40,7 +40,7 @@ func TestRefusedNamesAreWorded(t *testing.T) {
 		{n, resolver.Refusal{Name: "a.example.com", Type: "A", Rule: resolver.RuleQueries, Count: 1, Limit: 7}, "resolve a.example.com (A)", "null"},
 		{n, resolver.Refusal{Rule: resolver.RuleName, Count: 9}, "resolve further names", "null"},
 	} {
-		d := (&wire{network: c.network}).wordName(c.refusal)
+		d := (&wire{nets: &nets{}, network: c.network}).wordName(c.refusal)
 		if d.What != c.what || string(d.Fix) != c.fix || d.Layer != "dns" || d.Rule != c.refusal.Rule || d.Count != c.refusal.Count || d.Why == "" {
 			t.Errorf("%+v: %s; fix %s", c.refusal, d.What, d.Fix)
 		}

@@ -34,6 +34,9 @@ func (b *rulebook) network(n api.Network, mode jail.Mode) (network, error) {
 	if out.Mode == "open" && len(n.Allow) > 0 {
 		return out, refuse(api.ClassInvalid, "network.allow", "has no effect in mode open").hint(`set network.mode to "allow" to reach nothing but these`)
 	}
+	if err := b.ceiling.check(out.Mode, n.Allow); err != nil {
+		return out, err
+	}
 	if err := measures(&out, n, mode); err != nil {
 		return out, err
 	}

@@ -25,6 +25,8 @@ type nets struct {
 	lookup lookup
 	faults *faults
 
+	ceiling ceiling // for fixes: none leads beyond it
+
 	mu       sync.Mutex
 	watching map[uint32]*wire // by slot; guarded by mu
 	refused  map[string]int64 // refusals by rule, for metrics; guarded by mu
@@ -55,8 +57,8 @@ type wire struct {
 	events  uint64
 }
 
-func newNets(e *bpf.Egress, m *netns.Manager, l lookup, f *faults) *nets {
-	n := &nets{egress: e, links: m, lookup: l, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
+func newNets(e *bpf.Egress, m *netns.Manager, l lookup, c ceiling, f *faults) *nets {
+	n := &nets{egress: e, links: m, lookup: l, ceiling: c, faults: f, watching: map[uint32]*wire{}, refused: map[string]int64{}}
 	go n.dispatch()
 	return n
 }
@@ -182,10 +184,10 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	switch e.Rule {
 	case "network.none":
 		d.Why = "the job has no network (network.mode none, the default); allow the destinations that it needs"
-		d.Fix = allowFix(nil, dest)
+		x.fixAllow(&d, nil, dest)
 	case "network.default":
 		d.Why = "the destination is not in network.allow; add it there if the job needs it"
-		d.Fix = allowFix(x.network.Allow, dest)
+		x.fixAllow(&d, x.network.Allow, dest)
 		x.nameAddress(&d, e, proto)
 	case "network.budget":
 		d.Layer, d.Errno = "limit", "ECONNABORTED"
@@ -203,10 +205,15 @@ func (x *wire) word(e bpf.Event) api.Denial {
 	return d
 }
 
-// allowFix is the request change that adds one destination to what is allowed already.
-func allowFix(have []string, dest string) jsontext.Value {
-	allow := append(slices.Clone(have), dest)
-	return mustJSON(map[string]any{"network": map[string]any{"mode": "allow", "allow": allow}})
+// fixAllow offers to add rules to what is allowed already, where the node permits a request to.
+func (x *wire) fixAllow(d *api.Denial, have []string, add ...string) {
+	for _, text := range add {
+		if !x.nets.ceiling.permits(text) {
+			d.Fix, d.Why = noFix, fmt.Sprintf("the operator of this node permits no job to reach %s (network.permit)", text)
+			return
+		}
+	}
+	d.Fix = mustJSON(map[string]any{"network": map[string]any{"mode": "allow", "allow": append(slices.Clone(have), add...)}})
 }
 
 // denyFix is the request change that takes away the deny rules which name a destination, when the rest of the policy lets it

@@ -65,7 +65,11 @@ func newServer(cfg Config, p serverParts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.rules = &rulebook{usual: usual, cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks, node: p.Report}
+	most, err := newCeiling(cfg.Network.Permit)
+	if err != nil {
+		return nil, err
+	}
+	s.rules = &rulebook{usual: usual, ceiling: most, cfg: &s.cfg, languages: findLanguages(p.Programs), lacks: s.lacks, node: p.Report}
 	s.http = &http.Server{
 		Handler: s.newHandler(), ConnContext: s.withPeer, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),

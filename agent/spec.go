@@ -40,6 +40,7 @@ type rulebook struct {
 	lacks     func(jail.Mode) string // why a mode cannot run here; empty: it can
 	node      func() report
 	usual     policy.Policy // of a request that changes nothing
+	ceiling   ceiling
 }
 
 // admit checks a request and resolves it into work: every default filled in, nothing left to decide. The caller adds what

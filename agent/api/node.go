@@ -112,6 +112,7 @@ type NodeLimits struct {
 type NodeNetwork struct {
 	Modes    []string `json:"modes"`
 	Internal []string `json:"internal"` // address ranges no job reaches, on top of the node's own addresses
+	Permit   []string `json:"permit"`   // rules beyond which no request may allow anything; empty: no such ceiling
 }
 
 // NodeWorkspace is whether named workspaces are offered, and where they are kept.

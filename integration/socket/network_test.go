@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -353,5 +354,42 @@ for port in range(1, 200):
 	}
 	if refused != 199 || len(res.Usage.Flows) > 64 || len(res.Usage.Flows) < 32 {
 		t.Errorf("%d flows and %d left out account for %d of 199 refusals", len(res.Usage.Flows), res.Usage.FlowsLeftOut, refused)
+	}
+}
+
+// TestNetworkCeiling: no request gets beyond what the operator permits, when it is posted or later, and no fix says it could.
+func TestNetworkCeiling(t *testing.T) {
+	node, world := harness.NewWorld(t, "10.88.0.1/32", "10.88.1.1/32")
+	a := harness.Start(t, harness.Options{Netns: node, Args: []string{"--network-permit", "10.88.0.0/24:80/tcp,*.files.example.com:443"}})
+	echo(t, world, "10.88.0.1:80")
+	beyond := echo(t, world, "10.88.1.1:80")
+	for _, n := range []api.Network{
+		{Mode: "open"}, {Mode: "allow", Allow: []string{"10.88.1.1:80/tcp"}}, {Mode: "allow", Allow: []string{"10.88.0.0/16:80/tcp"}},
+		{Mode: "allow", Allow: []string{"10.88.0.1:80"}}, {Mode: "allow", Allow: []string{"files.example.com:443"}},
+	} {
+		_, err := a.Client.Run(t.Context(), api.JobRequest{Command: []string{"true"}, Network: n})
+		field := "network.allow[0]"
+		if n.Mode == "open" {
+			field = "network.mode"
+		}
+		refusedAs(t, err, 403, field)
+	}
+	res := a.Run(api.JobRequest{
+		Language: "python", Network: api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80/tcp", "a.files.example.com:443"}},
+		Code: `
+import socket
+socket.create_connection(("10.88.0.1", 80), 30)
+try: socket.create_connection(("10.88.1.1", 80), 5)
+except PermissionError: print("refused")
+`})
+	if res.Stdout != "refused\n" || beyond.Load() != 0 {
+		t.Errorf("%s %s: %s%s", res.Outcome, res.Detail, res.Stdout, res.Stderr)
+	}
+	if d := find(res, "network.default"); d == nil || string(d.Fix) != "null" || !strings.Contains(d.Why, "network.permit") {
+		t.Errorf("denials %+v", res.Denials)
+	}
+	info, err := a.Client.Node(t.Context())
+	if err != nil || len(info.Network.Permit) != 2 || slices.Contains(info.Network.Modes, "open") {
+		t.Errorf("GET /v1/node: %+v %v", info, err)
 	}
 }
