@@ -40,6 +40,18 @@ func (x *wire) serveNames() error {
 	return err
 }
 
+// closeLookups makes lookups fail at once, where nobody would answer them.
+func (p *place) closeLookups() error {
+	if p.netns == nil {
+		return nil
+	}
+	udp, tcp, err := p.netns.TakeDNS()
+	if err != nil {
+		return err
+	}
+	return errors.Join(udp.Close(), tcp.Close())
+}
+
 // closeNames stops answering. It comes after the job is unbound from its pins.
 func (x *wire) closeNames() error {
 	var errs []error

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,4 +61,38 @@ func TestParseUpstreams(t *testing.T) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}
+}
+
+func TestResolversOfTheNodeChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	n := &nodeResolvers{path: path}
+	expect := func(want ...string) {
+		t.Helper()
+		n.at = n.at.Add(-2 * resolversHold)
+		var got []string
+		for _, a := range n.upstreams() {
+			got = append(got, a.Addr().String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("nameserver 10.0.0.1\n")
+	expect("10.0.0.1")
+	write("nameserver 10.0.0.2\nnameserver 10.0.0.3\n")
+	if got := n.upstreams(); len(got) != 1 {
+		t.Errorf("read again at once: %v", got)
+	}
+	expect("10.0.0.2", "10.0.0.3")
+	write("nameserver half a li")
+	expect("10.0.0.2", "10.0.0.3")
+	n.named = []netip.AddrPort{netip.MustParseAddrPort("10.9.9.9:53")}
+	write("nameserver 10.0.0.1\n")
+	expect("10.9.9.9")
 }

@@ -245,9 +245,9 @@ func monotonic() time.Duration {
 // noNets stands in where the kernel offers no egress control: a job without a network needs none, any other is refused.
 type noNets struct{}
 
-func (noNets) Plug(w *work, _ *place, _ func(api.Denial)) (plug, error) {
+func (noNets) Plug(w *work, p *place, _ func(api.Denial)) (plug, error) {
 	if w.Network.Mode == "none" || w.hostNetwork() {
-		return unplugged{}, nil
+		return unplugged{}, p.closeLookups()
 	}
 	return nil, errors.New("this node has no egress control (see problems in /health), so no job gets a network")
 }

@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
 	"github.com/tolbooth-dev/tolbooth/bpf"
@@ -15,26 +17,21 @@ const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
 // openLookups makes the resolver of all jobs. A node without resolvers runs jobs; their lookups fail and say so.
 func (b *built) openLookups(c DNSConfig, egress *bpf.Egress) (lookup, error) {
-	conf, err := resolver.ReadConf(c.ResolvConf, resolvedConf)
-	problem := ""
-	if err != nil {
-		problem = err.Error()
-	}
 	named, err := parseUpstreams(c.Upstreams)
 	if err != nil {
 		return lookup{}, err
 	}
-	if len(named) > 0 {
-		conf.Upstreams = named
-	} else if len(conf.Upstreams) == 0 {
-		if problem == "" {
-			problem = c.ResolvConf + " names none"
+	node := &nodeResolvers{path: c.ResolvConf, named: named}
+	conf, err := node.read()
+	if why := "network.resolv_conf names none"; len(conf.Upstreams) == 0 {
+		if err != nil {
+			why = err.Error()
 		}
 		b.problems = append(b.problems, api.NodeProblem{
-			What: "jobs cannot look names up", Why: "this node has no resolvers to ask: " + problem, Fix: "set network.dns_upstreams, or mend network.resolv_conf",
+			What: "jobs cannot look names up", Why: "this node has no resolvers to ask: " + why, Fix: "mend network.resolv_conf, or set network.dns_upstreams",
 		})
 	}
-	r, err := resolver.New(resolver.Options{Upstreams: conf.Upstreams, Reserved: egress.Reserved})
+	r, err := resolver.New(resolver.Options{Upstreams: node.upstreams, Reserved: egress.Reserved})
 	if err != nil {
 		return lookup{}, err
 	}
@@ -43,6 +40,40 @@ func (b *built) openLookups(c DNSConfig, egress *bpf.Egress) (lookup, error) {
 	budget := resolver.DefaultBudget()
 	budget.Queries, budget.Names = c.Queries, c.Names
 	return lookup{resolver: r, budget: budget, search: conf.Search, faults: b.faults}, nil
+}
+
+// nodeResolvers are the node's resolvers as its files have them now: DHCP, VPNs and people change them.
+type nodeResolvers struct {
+	path  string
+	named []netip.AddrPort // by the operator, instead of those in the file
+
+	mu   sync.Mutex
+	last resolver.Conf
+	at   time.Time
+}
+
+// resolversHold is how long the files are not read again.
+const resolversHold = 5 * time.Second
+
+func (n *nodeResolvers) read() (resolver.Conf, error) {
+	conf, err := resolver.ReadConf(n.path, resolvedConf)
+	if len(n.named) > 0 {
+		conf.Upstreams = n.named
+	}
+	n.last, n.at = conf, time.Now()
+	return conf, err
+}
+
+// upstreams are those to ask now. While a file cannot be read, since it is being replaced, the last ones are.
+func (n *nodeResolvers) upstreams() []netip.AddrPort {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if before := n.last; time.Since(n.at) > resolversHold {
+		if _, err := n.read(); err != nil {
+			n.last = before
+		}
+	}
+	return n.last.Upstreams
 }
 
 // parseUpstreams reads resolvers as ADDRESS or ADDRESS:PORT, an IPv6 address with a port in brackets.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,10 +23,24 @@ type dnsSockets struct {
 	tcp net.Listener
 }
 
+// What a jail sends to its resolver and nobody has read yet is the agent's memory and not the jail's, so it is little: a
+// question takes at most a few hundred bytes.
+const (
+	dnsBacklog = 32       // connections that wait to be accepted
+	dnsStream  = 16 << 10 // bytes that wait on each
+	dnsPackets = 128 << 10
+)
+
 // listenDNS opens them in the calling thread's namespace.
 func listenDNS() (*dnsSockets, error) {
 	at := netip.AddrPortFrom(DNSAddress, 53).String()
-	var listen net.ListenConfig
+	listen := net.ListenConfig{Control: func(network, _ string, c syscall.RawConn) error {
+		size := dnsPackets
+		if network == "tcp4" {
+			size = dnsStream // accepted connections inherit it
+		}
+		return onSocket(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, size) })
+	}}
 	udp, err := listen.ListenPacket(context.Background(), "udp4", at)
 	if err != nil {
 		return nil, fmt.Errorf("listen for lookups: %w", err)
@@ -34,7 +49,25 @@ func listenDNS() (*dnsSockets, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for lookups: %w", err), udp.Close())
 	}
-	return &dnsSockets{udp, tcp}, nil
+	s := &dnsSockets{udp, tcp}
+	// The library listens with the longest queue that the system allows; a second call shortens it.
+	raw, err := tcp.(*net.TCPListener).SyscallConn()
+	if err == nil {
+		err = onSocket(raw, func(fd int) error { return unix.Listen(fd, dnsBacklog) })
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bound the queue of lookups: %w", err), s.close())
+	}
+	return s, nil
+}
+
+// onSocket runs fn on a socket's descriptor.
+func onSocket(c syscall.RawConn, fn func(fd int) error) error {
+	var err error
+	if failed := c.Control(func(fd uintptr) { err = fn(int(fd)) }); failed != nil {
+		return failed
+	}
+	return err
 }
 
 func (s *dnsSockets) close() error {

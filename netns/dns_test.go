@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tolbooth-dev/tolbooth/bpf"
 	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
@@ -38,6 +41,47 @@ func echoDNS(t *testing.T, n *Namespace) (stop func()) {
 		}
 	}()
 	return func() { check(t, udp.Close()); check(t, tcp.Close()) }
+}
+
+// TestWhatWaitsForAResolverIsLittle: memory of sockets that the agent opened is not the jail's.
+func TestWhatWaitsForAResolverIsLittle(t *testing.T) {
+	hosttest.Root(t)
+	n := must(New())(t)
+	defer n.Close()
+	udp, tcp, err := n.TakeDNS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	defer tcp.Close()
+	of := func(c syscall.Conn, fn func(fd int) error) {
+		t.Helper()
+		check(t, onSocket(must(c.SyscallConn())(t), fn))
+	}
+	of(tcp.(*net.TCPListener), func(fd int) error {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+		if err == nil && info.Sacked != dnsBacklog { // of a listener, the length of its queue
+			t.Errorf("%d connections may wait, want %d", info.Sacked, dnsBacklog)
+		}
+		return err
+	})
+	// One connection holds no more than a little, however much is sent.
+	var c net.Conn
+	check(t, n.inside(func() (err error) { c, err = net.Dial("tcp", tcp.Addr().String()); return err }))
+	defer c.Close()
+	check(t, c.(*net.TCPConn).SetWriteBuffer(1))
+	check(t, c.SetWriteDeadline(time.Now().Add(500*time.Millisecond)))
+	sent := 0
+	for block := make([]byte, 4096); ; {
+		k, err := c.Write(block)
+		sent += k
+		if err != nil {
+			break
+		}
+	}
+	if sent > 8*dnsStream {
+		t.Errorf("%d bytes wait on one connection", sent)
+	}
 }
 
 // One world for all: making it takes seconds.

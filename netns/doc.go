@@ -6,13 +6,15 @@
 // index. Neighbour entries are permanent on both sides, so neither ARP nor neighbour discovery ever runs and both can be
 // dropped, and addresses skip duplicate detection, so the first packet leaves at once.
 //
-// Each namespace has the sockets of a jail's resolver (package resolver) on its own loopback, which works without a veth too; Pins are the jail's pinned addresses in the kernel, with a way to tell which are in use.
+// Each namespace has the sockets of a jail's resolver (package resolver) on its own loopback, which works without a veth
+// too; Pins are the jail's pinned addresses in the kernel, with a way to tell which are in use.
 //
 // It decides nothing about destinations: that is package bpf, whose programs Connect's guard must have attached before the
 // link comes up. It never mounts a namespace on a path, never deletes a veth of a running jail, and never changes a host
 // setting unless told to (SetForwarding). ParseRule, ParseNameRule and ParsePolicy are pure.
 //
-// The agent calls it. Privileges: CAP_SYS_ADMIN and CAP_NET_ADMIN in the initial user namespace. Kernel 5.15 or newer.
+// The agent calls it. Privileges: CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_BIND_SERVICE in the initial user namespace. Kernel
+// 5.15 or newer.
 //
 // Lifetime: closing a Namespace, once the jail's processes are dead, is what removes its veth; the kernel does that in its
 // own time (about 10 ms), which is why an index is never reused before its old name is gone. What a killed agent leaves is

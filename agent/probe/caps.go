@@ -27,6 +27,7 @@ var wanted = []struct {
 	{unix.CAP_SYS_ADMIN, "SYS_ADMIN", "namespaces, mounts, control groups, BPF programs", false},
 	{unix.CAP_SYS_PTRACE, "SYS_PTRACE", "hear about refused system calls of processes with another uid", false},
 	{unix.CAP_NET_ADMIN, "NET_ADMIN", "interfaces, addresses, routes, packet programs and masquerade of a jail's network", false},
+	{unix.CAP_NET_BIND_SERVICE, "NET_BIND_SERVICE", "answer a jail's name lookups on port 53 of its own loopback", false},
 	{unix.CAP_SETUID, "SETUID", "map a range of user ids into a jail", false},
 	{unix.CAP_SETGID, "SETGID", "map a range of group ids into a jail", false},
 	{unix.CAP_CHOWN, "CHOWN", "give a jail's files to its ids", false},

@@ -22,6 +22,9 @@ func TestPinsLast(t *testing.T) {
 	for _, name := range []string{"short.test.", "long.test.", "longer.test.", "busy.test."} {
 		w.ask(name, dns.TypeA)
 	}
+	if ttl := w.ask("longer.test.", dns.TypeA).Answer[0].Header().Ttl; ttl != maxTTL {
+		t.Errorf("the job is told a TTL of %d s, and its pin lasts %d", ttl, maxTTL)
+	}
 	start := time.Now()
 	w.kernel.mu.Lock()
 	w.kernel.busy[netip.MustParseAddr("203.0.113.13")] = true
@@ -80,6 +83,24 @@ func TestNamesThatShareAnAddress(t *testing.T) {
 	check(one(80), one(443))
 	w.jail.expire(time.Now().Add(40 * time.Second))
 	check(one(80))
+}
+
+func TestAShorterAnswerTakesNothingAway(t *testing.T) {
+	w := newWorld(t, map[string][]string{"a.test. A": {"1000 IN A 203.0.113.10"}}, rules(t, "a.test:443"))
+	w.ask("a.test.", dns.TypeA)
+	w.zone.answerBy(func(rw dns.ResponseWriter, q *dns.Msg) bool {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		rr, _ := dns.NewRR("a.test. 1 IN A 203.0.113.10")
+		m.Answer = []dns.RR{rr}
+		rw.WriteMsg(m)
+		return true
+	})
+	w.ask("a.test.", dns.TypeA)
+	w.jail.expire(time.Now().Add(500 * time.Second))
+	if got := w.left(); len(got) != 1 {
+		t.Errorf("the first answer still holds, but the pins are %v", got)
+	}
 }
 
 func TestNewRulesHoldAtOnce(t *testing.T) {

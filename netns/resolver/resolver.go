@@ -3,7 +3,6 @@ package resolver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,9 +11,12 @@ import (
 
 // Options of a Resolver.
 type Options struct {
-	Upstreams []netip.AddrPort // the node's resolvers, in the order in which they are asked
-	Attempt   time.Duration    // for one question to one upstream; 0: 1.5 s
-	Limit     time.Duration    // for a lookup; 0: 4.5 s, less than the 5 s after which programs ask again
+	// Upstreams lists the node's resolvers, in the order in which they are asked. It is called for every lookup, so that a node
+	// may change them.
+	Upstreams func() []netip.AddrPort
+
+	Attempt time.Duration // for one question to one upstream; 0: 1.5 s
+	Limit   time.Duration // for a lookup; 0: 4.5 s, less than the 5 s after which programs ask again
 
 	// Reserved tells the addresses that no job may reach.
 	Reserved func(netip.Addr) (bool, error)
@@ -38,10 +40,10 @@ type Resolver struct {
 	jails map[*Jail]bool // guarded by mu
 }
 
-// New makes a Resolver. Without upstreams every allowed name fails, and says so.
+// New makes a Resolver. While there are no upstreams every allowed name fails, and says so.
 func New(o Options) (*Resolver, error) {
-	if o.Reserved == nil {
-		return nil, errors.New("make resolver: nothing tells which addresses are reserved")
+	if o.Reserved == nil || o.Upstreams == nil {
+		return nil, errors.New("make resolver: Upstreams and Reserved are needed")
 	}
 	if o.Attempt == 0 {
 		o.Attempt = 1500 * time.Millisecond
@@ -52,15 +54,8 @@ func New(o Options) (*Resolver, error) {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	u := upstream{dial: o.Dial, attempt: o.Attempt, limit: o.Limit}
-	for _, a := range o.Upstreams {
-		if !a.IsValid() || a.Port() == 0 {
-			return nil, fmt.Errorf("make resolver: %s is no address of an upstream", a)
-		}
-		u.addrs = append(u.addrs, a.String())
-	}
 	r := &Resolver{
-		upstream: u, reserved: o.Reserved, room: make(chan struct{}, maxForwarded),
+		upstream: upstream{addrs: o.Upstreams, dial: o.Dial, attempt: o.Attempt, limit: o.Limit}, reserved: o.Reserved, room: make(chan struct{}, maxForwarded),
 		stop: make(chan struct{}), done: make(chan struct{}), jails: map[*Jail]bool{},
 	}
 	go r.expire()

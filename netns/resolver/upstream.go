@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ const rounds = 2
 
 // upstream asks the node's resolvers, in their order.
 type upstream struct {
-	addrs   []string // host:port
+	addrs   func() []netip.AddrPort
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	attempt time.Duration // for one try
 	limit   time.Duration // for all
@@ -34,10 +35,14 @@ var errSpelling = errors.New("the answer does not spell the question as it was a
 func (u *upstream) ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.limit)
 	defer cancel()
+	addrs := u.addrs()
+	if len(addrs) == 0 {
+		return nil, errors.New("the node has none")
+	}
 	var errs []error
 	for range rounds {
-		for _, addr := range u.addrs {
-			answer, err := u.try(ctx, addr, name, qtype)
+		for _, addr := range addrs {
+			answer, err := u.try(ctx, addr.String(), name, qtype)
 			if err == nil {
 				return answer, nil
 			}

@@ -186,7 +186,7 @@ func newWorld(t *testing.T, records map[string][]string, r Rules, change ...func
 	t.Helper()
 	w := &world{t: t, zone: newZone(t, records), kernel: &kernel{pins: map[netip.Addr][]bpf.Ports{}, busy: map[netip.Addr]bool{}}}
 	o := Options{
-		Upstreams: []netip.AddrPort{w.zone.addr},
+		Upstreams: func() []netip.AddrPort { return []netip.AddrPort{w.zone.addr} },
 		Reserved: func(a netip.Addr) (bool, error) {
 			return a == netip.MustParseAddr("203.0.113.2") || a.IsLinkLocalUnicast() || a.IsLoopback(), nil
 		},
@@ -276,7 +276,7 @@ func rules(t *testing.T, allow ...string) Rules {
 	return Rules{Allow: parse(t, allow)}
 }
 
-func parse(t *testing.T, texts []string) []netns.NameRule {
+func parse(t testing.TB, texts []string) []netns.NameRule {
 	t.Helper()
 	var out []netns.NameRule
 	for _, s := range texts {
