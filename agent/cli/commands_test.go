@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/tolbooth-dev/tolbooth/agent/api"
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
 func TestPs(t *testing.T) {
@@ -100,6 +101,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	hosttest.Filters(t)
 	f := newFakeAgent(t)
 	code, stdout, stderr := f.tolbooth(t, "", "doctor", "--json", "--state", t.TempDir())
 	var d diagnosis

@@ -18,7 +18,7 @@ cd "$repo"
 # Nothing here is piped into grep -q: it ends at the first match, and under pipefail a writer that then dies of SIGPIPE makes
 # the whole pipe say no.
 selected() { # the packages asked for, in the order of the list
-  grep -v '^ *\(#\|$\)' "$here/packages.txt" | while read -r package _; do
+  grep -v '^ *\(#\|$\)' "$here/${TOLBOOTH_VM_LIST:-packages.txt}" | while read -r package _; do
     if [ $# = 0 ] || printf '%s\n' "$@" | grep -xF -- "$package" >/dev/null; then echo "$package"; fi
   done
 }
@@ -39,4 +39,5 @@ for package in $(selected "$@"); do
   CGO_ENABLED=$cgo nice go test -c -trimpath -o "$stage/$package/package.test" "$package"
   if [ -d "$package/testdata" ]; then cp -r "$package/testdata" "$stage/$package/"; fi
 done
-cp "$here"/{guest.sh,packages.txt} "$stage/integration/vm/"
+cp "$here/guest.sh" "$stage/integration/vm/"
+cp "$here/${TOLBOOTH_VM_LIST:-packages.txt}" "$stage/integration/vm/packages.txt"

@@ -1,15 +1,16 @@
 #!/bin/bash
 # Run the root and socket tests in virtual machines with a stock Debian kernel (make test-vm).
 #
-#   integration/vm/run.sh [PACKAGE…]        default: all of integration/vm/packages.txt
+#   integration/vm/run.sh [PACKAGE…]        default: all of the list
 #
 # Plain emulation: no KVM, nothing of the host is touched, the guests have no network and their disks are thrown away.
-# Environment: KERNEL (kernels.txt; default its first), TOLBOOTH_VM_DIR (cache), TOLBOOTH_VM_GUESTS (2, which divide the
+# Environment: KERNEL (kernels.txt; default its first), TOLBOOTH_VM_LIST (packages.txt), TOLBOOTH_VM_DIR (cache), TOLBOOTH_VM_GUESTS (2, which divide the
 # packages among them), TOLBOOTH_VM_MEMORY (2G each), TOLBOOTH_VM_TIMEOUT (seconds, 1200), TOLBOOTH_VM_VERBOSE=1,
 # TOLBOOTH_SLOW_FACTOR (30).
 # The exit code: 0 passed, 1 failed; 125 when a guest did not get to its end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+export TOLBOOTH_VM_LIST=${TOLBOOTH_VM_LIST:-packages.txt}
 repo=$(cd "$here/../.." && pwd)
 kernel=${KERNEL:-$(awk '!/^#/ && NF {print $1; exit}' "$here/kernels.txt")}
 timeout=${TOLBOOTH_VM_TIMEOUT:-1200}

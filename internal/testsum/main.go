@@ -43,6 +43,7 @@ func run(args []string) error {
 	need := flags.String("need", "", "report: runs that must have been made, separated by commas")
 	skips := flags.String("skips", "", "report: files of recorded skips, separated by commas (default: DIR/skips)")
 	maxSkips := flags.Int("max-skips", -1, "report: fail when more tests were skipped")
+	notRun := flags.String("not-run", "", "report: stages that this machine cannot run, and why")
 	total := flags.String("total", "", "report: file for the last line, for whoever prints something after it")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -62,7 +63,7 @@ func run(args []string) error {
 		if *skips != "" {
 			files = strings.Split(*skips, ",")
 		}
-		return report(*dir, strings.Split(*need, ","), files, *maxSkips, *total)
+		return report(*dir, strings.Split(*need, ","), files, *maxSkips, *notRun, *total)
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

@@ -15,7 +15,7 @@ type recorded struct{ need, why, pkg, test string }
 
 // report adds the runs up, prints the skips and the total, and fails when a test failed, a run is missing, a skip has no
 // recorded reason, or there are more skips than allowed.
-func report(dir string, need, skipFiles []string, maxSkips int, totalFile string) error {
+func report(dir string, need, skipFiles []string, maxSkips int, notRun, totalFile string) error {
 	runs, err := load(dir)
 	if err != nil {
 		return err
@@ -33,7 +33,11 @@ func report(dir string, need, skipFiles []string, maxSkips int, totalFile string
 	if maxSkips >= 0 && s.skipped > maxSkips {
 		s.problems = append(s.problems, fmt.Sprintf("%d tests skipped, at most %d are allowed (.ci/skips-max)", s.skipped, maxSkips))
 	}
-	fmt.Print(table(runs), s.text())
+	fmt.Print(table(runs))
+	if notRun != "" {
+		fmt.Printf("NOT RUN: %s\n\n", notRun)
+	}
+	fmt.Print(s.text())
 	if totalFile != "" {
 		if err := os.WriteFile(totalFile, []byte(s.total()), 0o666); err != nil {
 			return err

@@ -101,7 +101,7 @@ func TestReportJudges(t *testing.T) {
 			if err := os.WriteFile(skips, []byte("root\tneeds uid 0\tm/a\tY\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := report(dir, []string{tt.need}, []string{skips}, tt.max, ""); (err != nil) != tt.fails {
+			if err := report(dir, []string{tt.need}, []string{skips}, tt.max, "", ""); (err != nil) != tt.fails {
 				t.Errorf("error %v, want one: %v", err, tt.fails)
 			}
 		})

@@ -16,6 +16,7 @@ const noCall = 0x1fff
 // TestRunIsTheKernels loads random programs into the kernel, which then answers the same calls as Run. The kernel takes valid
 // programs only; each has a thread of its own, which ends with it.
 func TestRunIsTheKernels(t *testing.T) {
+	hosttest.Filters(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

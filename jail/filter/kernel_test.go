@@ -112,6 +112,7 @@ func TestChild(t *testing.T) {
 
 func runChild(t *testing.T, mode string) []outcome {
 	t.Helper()
+	hosttest.Filters(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

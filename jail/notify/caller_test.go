@@ -23,6 +23,7 @@ const noCall = 0x1fff
 // filter too. The listener is closed at the end, the thread's end included.
 func listening(t *testing.T, fn func(Listener)) {
 	t.Helper()
+	hosttest.Filters(t)
 	hosttest.Kernel(t, 5, 19, "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV")
 	var l Listener
 	var err error
