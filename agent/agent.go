@@ -61,13 +61,13 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 		return err
 	}
 	ctx := context.Background()
-	n := &node{cfg: &cfg, faults: &faults{}}
+	n := &node{cfg: &cfg, faults: &faults{}, steps: &steps{}}
 	explainers := probe.FindExplainers()
 	built, err := build(ctx, parts{
 		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, Explainers: explainers, Explainer: cfg.Explainer, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
-		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, Extras: cfg.Extras, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
+		LimitsMax: cfg.maxLimits(), Usual: usual, Grace: cfg.Grace, StartTime: cfg.StartTimeout, Extras: cfg.Extras, Bucket: bucket, Prefix: cfg.FS.Prefix, Pool4: cfg.Network.Pool4, Pool6: cfg.Network.Pool6,
 		Internal: cfg.Network.Internal, Ceiling: most, Forward: cfg.Network.Forward, DNS: cfg.Network.DNS,
-	}, n.faults, log)
+	}, n.faults, n.steps, log)
 	if err != nil {
 		log.Error("no job can run", keyErr, err)
 		n.broken = err

@@ -38,8 +38,9 @@ type parts struct {
 	LimitsMax  limits
 	Usual      limits // of a job that names none
 	Grace      time.Duration
-	Extras     []string    // of policies, that requests may ask for
-	Bucket     store.Store // nil: no named workspaces
+	StartTime  time.Duration // that a step of a start may take
+	Extras     []string      // of policies, that requests may ask for
+	Bucket     store.Store   // nil: no named workspaces
 	Prefix     string
 	Pool4      netip.Prefix
 	Pool6      netip.Prefix
@@ -63,8 +64,8 @@ type built struct {
 
 // build opens the parts in order, each after what an earlier agent of this state directory left of it was cleared away.
 // Precondition: the caller holds the state directory's lock. An error names the part; what was opened is closed again.
-func build(ctx context.Context, o parts, f *faults, log *slog.Logger) (_ *built, err error) {
-	b := &built{spine: &spine{log: log, faults: f, flushes: &flushes{}, filters: &seccomp.Cache{}, extras: o.Extras, limitsMax: o.LimitsMax, grace: o.Grace}}
+func build(ctx context.Context, o parts, f *faults, st *steps, log *slog.Logger) (_ *built, err error) {
+	b := &built{spine: &spine{log: log, faults: f, steps: st, limit: o.StartTime, flushes: &flushes{}, filters: &seccomp.Cache{}, extras: o.Extras, limitsMax: o.LimitsMax, grace: o.Grace}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())

@@ -51,6 +51,8 @@ func (c *Config) check() error {
 		return wrong("retain_jobs", "%d is less than 1", c.RetainJobs)
 	case c.Retain < time.Second:
 		return wrong("retain", "%s is less than 1s", c.Retain)
+	case c.StartTimeout < minStart || c.StartTimeout > maxStart:
+		return wrong("start_timeout", "%s is not between %s and %s", c.StartTimeout, minStart, maxStart)
 	case c.Audit.Path != "" && !filepath.IsAbs(c.Audit.Path):
 		return wrong("audit.path", "%.128q is not an absolute path", c.Audit.Path)
 	case c.Audit.MaxSize < 1<<20:
@@ -97,6 +99,9 @@ func (c *Config) check() error {
 
 // The longest prefixes that package netns takes: 16 bits of a pool are its own to number links with.
 const maxPool4Bits, maxPool6Bits = 16, 64
+
+// Bounds of start_timeout: a node that is busy needs seconds for a start, and one that is well does not need minutes.
+const minStart, maxStart = 5 * time.Second, 10 * time.Minute
 
 // Bounds of what one agent can be asked to hold.
 const (

@@ -49,6 +49,7 @@ type Config struct {
 	RetainJobs   int
 	DrainTimeout time.Duration
 	Grace        time.Duration // between TERM and KILL of a cancelled job
+	StartTimeout time.Duration // of each step of a start
 
 	Audit   AuditConfig
 	Network NetworkConfig
@@ -134,7 +135,7 @@ func DefaultConfig() Config {
 			Memory: nodeMemory(), Pids: 4096, Disk: 10 << 30, Inodes: 1_000_000, Shm: 4 << 30, Output: 16 << 20, OpenFiles: 65536,
 		},
 		MaxBody: 64 << 20, BodyMemory: 512 << 20,
-		Retain: time.Hour, RetainJobs: 1000, DrainTimeout: 30 * time.Second, Grace: 2 * time.Second,
+		Retain: time.Hour, RetainJobs: 1000, DrainTimeout: 30 * time.Second, Grace: 2 * time.Second, StartTimeout: time.Minute,
 		Audit: AuditConfig{MaxSize: 64 << 20, Keep: 8},
 		Network: NetworkConfig{
 			Open: true, Forward: true, Pool4: netip.MustParsePrefix("198.19.0.0/16"), Pool6: netip.MustParsePrefix("fd74:6f6c:6c62::/64"),

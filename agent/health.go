@@ -45,6 +45,8 @@ func (s *Server) health() api.Health {
 		h.Problems = append([]api.NodeProblem{{
 			What: "no job can run in jail mode " + string(s.cfg.Backend), Why: mode.Lacks, Fix: "`tolbooth doctor` on the node says what to grant",
 		}}, h.Problems...)
+	case rep.Blocked:
+		h.Status = api.StatusFailing
 	case len(h.Problems) > 0:
 		h.Status = api.StatusDegraded
 	}

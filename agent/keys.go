@@ -49,6 +49,7 @@ func keys() []key {
 		{name: "retain_jobs", usage: "how many finished jobs are kept", into: func(c *Config) any { return &c.RetainJobs }},
 		{name: "drain_timeout", usage: "how long running jobs may go on after SIGTERM", into: func(c *Config) any { return &c.DrainTimeout }},
 		{name: "grace", usage: "time between TERM and KILL of a cancelled job", into: func(c *Config) any { return &c.Grace }},
+		{name: "start_timeout", usage: "how long each step of a job's start may take before the job ends as start_failed; the wait of a named workspace for other jobs and the bucket is not bounded by it", into: func(c *Config) any { return &c.StartTimeout }},
 
 		{name: "audit.path", usage: "file that one line about each run is appended to (default: STATE/audit.log)", into: func(c *Config) any { return &c.Audit.Path }},
 		{name: "audit.max_size", usage: "size at which a new audit file is started", into: func(c *Config) any { return &c.Audit.MaxSize }},

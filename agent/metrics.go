@@ -83,6 +83,8 @@ func newMetrics(version string, reported func() report, capacity func() api.Capa
 	counter("tolbooth_flushes_total", "Workspaces flushed to the bucket.", func(f figures) int64 { return f.Flushes })
 	counter("tolbooth_flush_failures_total", "Flushes that failed.", func(f figures) int64 { return f.FlushFaults })
 	counter("tolbooth_flushed_bytes_total", "Bytes written to the bucket.", func(f figures) int64 { return f.FlushedBytes })
+	gauge("tolbooth_hanging_steps", "Steps of jobs and of the agent that hang in the kernel now; each keeps what it holds.", func() float64 { return float64(reported().Figures.Hanging) })
+	counter("tolbooth_left_behind_total", "Steps that hung and that nobody waited for any longer.", func(f figures) int64 { return f.LeftBehind })
 	counter("tolbooth_faults_total", "Things that went wrong in the agent itself.", func(f figures) int64 { return f.Faults })
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tolbooth_build_info", Help: "1, with the version as its label.", ConstLabels: prometheus.Labels{"version": version},

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,12 +22,13 @@ type node struct {
 	built  *built // nil: broken says why
 	broken error
 	faults *faults // the spine's too
+	steps  *steps  // likewise
 }
 
 // Run takes a job through its life.
 func (n *node) Run(ctx context.Context, w *work, p progress) api.Result {
 	if n.built == nil { // the rulebook refuses before; this is for jobs that were admitted in between
-		return newResult(w).startFailed(ctx, "run a job", n.broken)
+		return newResult(w).startFailed(ctx, fmt.Errorf("run a job: %w", n.broken))
 	}
 	return n.built.Run(ctx, w, p)
 }
@@ -72,6 +74,7 @@ func (n *node) report() report {
 	if n.built != nil {
 		n.built.addTo(&r)
 	}
+	n.steps.addTo(&r)
 	n.faults.addTo(&r)
 	return r
 }

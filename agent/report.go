@@ -27,6 +27,7 @@ type report struct {
 	Cgroup     api.Cgroup
 	Filesystem api.FilesystemHealth
 	Problems   []api.NodeProblem
+	Blocked    bool // a step hangs that every job needs
 	Figures    figures
 }
 
@@ -47,4 +48,6 @@ type figures struct {
 	FlushFaults  int64
 	FlushedBytes int64
 	Faults       int64
+	Hanging      int   // steps that have not come back for long
+	LeftBehind   int64 // steps that nobody waited for any longer
 }

@@ -45,11 +45,14 @@ func (s *stopwatch) step(us *int64) {
 	s.last = now
 }
 
-// startFailed ends a job whose command never ran.
-func (r *outcome) startFailed(ctx context.Context, step string, err error) api.Result {
-	r.Outcome, r.Detail = api.OutcomeStartFailed, step+": "+err.Error()
+// startFailed ends a job whose command never ran; err begins with the step.
+func (r *outcome) startFailed(ctx context.Context, err error) api.Result {
+	r.Outcome, r.Detail = api.OutcomeStartFailed, err.Error()
 	if ctx.Err() != nil {
 		r.Outcome, r.Detail = api.OutcomeCancelled, "cancelled before the command ran: "+context.Cause(ctx).Error()
+		if errors.Is(err, errNoAnswer) {
+			r.problem(err)
+		}
 	}
 	return r.result()
 }
@@ -107,6 +110,17 @@ func (r *outcome) exited(w *work, e jail.Exit) {
 		r.Outcome, r.Detail = api.OutcomeStartFailed, e.Step+": "+e.Error
 	default:
 		r.Outcome, r.Detail = api.OutcomeAgentLost, "the warden of the jail died; everything in the jail was killed, and how far the command came is not known"
+	}
+}
+
+// unreported says so when no account of the end came; err is why, or nil.
+func (r *outcome) unreported(err error) {
+	switch {
+	case errors.Is(err, errNoAnswer):
+		r.Detail = "the warden of the jail did not report how the command ended"
+		r.problem(err)
+	case err != nil:
+		r.problem(fmt.Errorf("wait for the warden: %w", err))
 	}
 }
 

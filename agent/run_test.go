@@ -28,12 +28,22 @@ type faked struct {
 	fail string
 	exit jail.Exit
 	hold chan struct{} // Wait blocks until it is closed, when there is one
+
+	hang  string        // this step, the first time, comes back when stuck is closed
+	stuck chan struct{} //
+	deaf  bool          // Wait blocks until its context ends
 }
 
 func (f *faked) step(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.done = append(f.done, name)
+	if name == f.hang {
+		f.hang = ""
+		f.mu.Unlock()
+		<-f.stuck
+		f.mu.Lock()
+	}
 	if name == f.fail {
 		return errors.New(name + " broke")
 	}
@@ -106,7 +116,11 @@ func (p fakeRunning) Cancel(c jail.Cause) {
 
 func (p fakeRunning) Kill(c jail.Cause) { p.step("at once"); p.Cancel(c) }
 
-func (p fakeRunning) Wait(context.Context) (jail.Exit, error) {
+func (p fakeRunning) Wait(ctx context.Context) (jail.Exit, error) {
+	if p.deaf {
+		<-ctx.Done()
+		return jail.Exit{}, context.Cause(ctx)
+	}
 	if p.hold != nil {
 		<-p.hold
 	}
@@ -165,7 +179,7 @@ var testFilters = &seccomp.Cache{}
 
 // run takes one job through a faked world and waits until everything is undone.
 func (f *faked) run(ctx context.Context, t *testing.T) (api.Result, []api.State) {
-	s := &spine{filters: testFilters, log: slog.New(slog.DiscardHandler), faults: &faults{}, flushes: &flushes{}, places: f, trees: f, nets: f, cpus: newCPUSpread([]int{0})}
+	s := &spine{filters: testFilters, log: slog.New(slog.DiscardHandler), faults: &faults{}, steps: &steps{}, limit: time.Minute, flushes: &flushes{}, places: f, trees: f, nets: f, cpus: newCPUSpread([]int{0})}
 	p := &follow{}
 	res := s.Run(ctx, testWork(t), p)
 	s.undoing.Wait()

@@ -20,6 +20,8 @@ import (
 type spine struct {
 	log       *slog.Logger
 	faults    *faults
+	steps     *steps
+	limit     time.Duration // of a step that goes into the kernel
 	flushes   *flushes
 	limitsMax limits
 	grace     time.Duration // between TERM and KILL of a cancelled job
