@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +28,8 @@ import (
 func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	log := NewLogger(logs, cfg.LogLevel)
 	back := &undo.Stack{}
-	defer func() { err = errors.Join(err, back.Run()) }()
+	st := &steps{}
+	defer func() { err = errors.Join(err, giveBack(back, st, log)) }()
 
 	if err := os.MkdirAll(cfg.State, 0o711); err != nil {
 		return fmt.Errorf("make the state directory: %w", err)
@@ -61,7 +64,7 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 		return err
 	}
 	ctx := context.Background()
-	n := &node{cfg: &cfg, faults: &faults{}, steps: &steps{}}
+	n := &node{cfg: &cfg, faults: &faults{}, steps: st}
 	explainers := probe.FindExplainers()
 	built, err := build(ctx, parts{
 		Instance: instance, State: cfg.State, JailBinary: jailProgram, Mode: cfg.Backend, Explainers: explainers, Explainer: cfg.Explainer, MaxJobs: cfg.MaxJobs, Prepared: cfg.Prepared,
@@ -97,6 +100,27 @@ func Run(cfg Config, signals <-chan os.Signal, logs io.Writer) (err error) {
 	}
 	log.Info(what, "instance", instance, keyMode, string(cfg.Backend), "state", cfg.State)
 	return server.Run(signals)
+}
+
+// closeTime is how long an agent that ends may take to give everything back. The next agent clears away what is left.
+const closeTime = 15 * time.Second
+
+// giveBack undoes what the agent holds. It does not wait for what hangs in the kernel, and says what that is.
+func giveBack(back *undo.Stack, st *steps, log *slog.Logger) error {
+	names := back.Names()
+	done := make(chan error, 1)
+	go func() { done <- back.Run() }()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+	}
+	for _, h := range st.hanging() {
+		log.Error("left behind: a step hangs in the kernel", "step", h.name, keyJob, h.job, "since", h.since)
+	}
+	return fmt.Errorf("not everything was given back within %s, of: %s; the next agent with this state directory clears it away", closeTime, strings.Join(names, ", "))
 }
 
 // jailBinary is where tolbooth-jail lies.

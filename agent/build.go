@@ -57,8 +57,9 @@ type built struct {
 	cgroups   *cgroup.Parent
 	pool      *places
 	problems  []api.NodeProblem
-	reclaimed int64  // leftovers of an earlier agent
-	resolv    []byte // resolv.conf of jobs with a network of their own
+	reclaimed int64      // leftovers of an earlier agent
+	resolv    []byte     // resolv.conf of jobs with a network of their own
+	network   undo.Stack // of the network: its opening may hang while the rest is given back
 	back      undo.Stack
 }
 
@@ -67,10 +68,18 @@ type built struct {
 func build(ctx context.Context, o parts, f *faults, st *steps, log *slog.Logger) (_ *built, err error) {
 	b := &built{spine: &spine{log: log, faults: f, steps: st, limit: o.StartTime, flushes: &flushes{}, filters: &seccomp.Cache{}, extras: o.Extras, limitsMax: o.LimitsMax, grace: o.Grace}}
 	defer func() {
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoAnswer): // what was opened before is in the hands of what hangs
+			go func() {
+				if err := b.Close(); err != nil {
+					log.Error("give back what was opened", keyErr, err)
+				}
+			}()
+		case err != nil:
 			err = errors.Join(err, b.Close())
 		}
 	}()
+	try := attempt{ctx: ctx, steps: st, back: &b.back, limit: o.StartTime}
 	// A warden that dies leaves its init to the next reaper above: that must be this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the reaper of wardens' children: %w", err)
@@ -125,20 +134,22 @@ func build(ctx context.Context, o parts, f *faults, st *steps, log *slog.Logger)
 		return nil, fmt.Errorf("clear away an earlier agent's trees: %w", err)
 	}
 
-	if err := b.openNetwork(o); err != nil {
+	b.back.Push("take the network down", b.network.Run)
+	if err := try.within("set up the node's network", func(context.Context) error { return b.openNetwork(o) }); err != nil {
 		return nil, err
 	}
 	pool := netns.NewPool(o.Prepared + 2)
 	b.back.Push("close the prepared namespaces", pool.Close)
 
 	b.pool = &places{
-		mode: o.Mode, engine: b.engine, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, cpus: b.cpus,
+		mode: o.Mode, engine: b.engine, launcher: launcher, cgroups: b.cgroups, netns: pool, fs: b.fs, faults: b.faults, steps: st, cpus: b.cpus,
 		// Twice as many slots as jobs, so that finished jobs can be taken down behind running ones and ids rest before
 		// they are used again.
 		slots: uint32(min(maxSlots, 2*o.MaxJobs+o.Prepared+8)), usual: o.Usual,
 	}
-	if err := b.pool.start(ctx, o.Prepared); err != nil {
-		return nil, fmt.Errorf("make a first jail: %w", err)
+	_, err = within(try, "make a first jail", func(ctx context.Context) (*places, error) { return b.pool, b.pool.start(ctx, o.Prepared) }, (*places).Close)
+	if err != nil {
+		return nil, err
 	}
 	b.back.Push("discard the prepared places", b.pool.Close)
 	b.back.Push("wait for what finished jobs still hold", func() error { b.undoing.Wait(); return nil })
@@ -155,7 +166,7 @@ func (b *built) openNetwork(o parts) error {
 	if err != nil {
 		return err
 	}
-	b.back.Push("remove the node's side of the network", links.Close)
+	b.network.Push("remove the node's side of the network", links.Close)
 	for _, p := range problems {
 		b.problems = append(b.problems, api.NodeProblem(p))
 	}
@@ -179,7 +190,7 @@ func (b *built) openNetwork(o parts) error {
 		b.spine.nets = noNets{}
 		return nil
 	}
-	b.back.Push("unload the egress control", egress.Close)
+	b.network.Push("unload the egress control", egress.Close)
 	l, err := b.openLookups(o.DNS, egress)
 	if err != nil {
 		return err
@@ -191,7 +202,7 @@ func (b *built) openNetwork(o parts) error {
 // followAddresses keeps the node's own addresses closed to jobs when they change.
 func (b *built) followAddresses(links *netns.Manager, egress *bpf.Egress, closed []netip.Prefix) error {
 	done := make(chan struct{})
-	b.back.Push("stop following the node's addresses", func() error { close(done); return nil })
+	b.network.Push("stop following the node's addresses", func() error { close(done); return nil })
 	update := func() error {
 		own, err := links.NodePrefixes()
 		if err != nil {

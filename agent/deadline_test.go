@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -189,5 +190,50 @@ func TestCancelledWardenThatHangs(t *testing.T) {
 			t.Errorf("ended after %s: %s %q", took, res.Outcome, res.Detail)
 		}
 		s.undoing.Wait()
+	})
+}
+
+// TestGiveBackDoesNotWaitForEver: the agent ends although a step hangs, and its log names it.
+func TestGiveBackDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		st, back, stuck := &steps{}, &undo.Stack{}, make(chan struct{})
+		back.Push("unlock", func() error { return nil })
+		back.Push("discard", func() error { <-stuck; return nil })
+		st.begin("start the command", "j7")
+		began := time.Now()
+		err := giveBack(back, st, slog.New(slog.NewTextHandler(&log, nil)))
+		if err == nil || !strings.Contains(err.Error(), "of: discard, unlock") || time.Since(began) != closeTime {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if text := log.String(); !strings.Contains(text, "start the command") || !strings.Contains(text, "j7") {
+			t.Errorf("log %q", text)
+		}
+		close(stuck)
+	})
+}
+
+// TestHealthOfANodeThatHangs: 503 while no start gets through, 200 with the problem when others do, ok when nothing hangs.
+func TestHealthOfANodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &steps{}
+		s := &Server{cfg: DefaultConfig(), jobs: &manager{cfg: &Config{}}, report: func() report {
+			r := report{Modes: map[jail.Mode]modeReport{}}
+			st.addTo(&r)
+			return r
+		}}
+		hung := st.begin("start the command", "j")
+		time.Sleep(hangs + time.Second)
+		for _, want := range []string{api.StatusFailing, api.StatusDegraded, api.StatusOK} {
+			if h := s.health(); h.Status != want || (len(h.Problems) > 0) != (want != api.StatusOK) {
+				t.Errorf("%s %+v, want %s", h.Status, h.Problems, want)
+			}
+			switch want {
+			case api.StatusFailing:
+				st.end(st.begin("start the command", "other"), true)
+			case api.StatusDegraded:
+				st.end(hung, true)
+			}
+		}
 	})
 }

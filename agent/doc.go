@@ -13,6 +13,6 @@
 //
 // Callers: agent/cmd/tolbooth, through Flags, LoadConfig and Run. Privileges: see `tolbooth doctor`; without them the agent
 // serves its API, unhealthy, and says what is missing. Kernel: 5.15 or later, probed. Lifetime: Run returns after the first
-// signal, when no job is left and everything is given back. Concurrency: handlers run in parallel; manager.mu orders
+// signal, when no job is left and everything is given back; what hangs in the kernel it leaves behind, and says so (deadline.go). Concurrency: handlers run in parallel; manager.mu orders
 // admission and is never held during I/O; job.mu guards what changes of one job.
 package agent

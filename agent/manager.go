@@ -259,6 +259,17 @@ func (m *manager) Capacity() api.Capacity {
 	return api.Capacity{Running: m.running, Queued: m.live - m.running, Max: m.cfg.MaxJobs, Queue: m.cfg.Queue}
 }
 
+// unfinished are the ids of the jobs that have not ended.
+func (m *manager) unfinished() []string {
+	var ids []string
+	for _, j := range m.newestFirst() {
+		if !j.isDone() {
+			ids = append(ids, j.id)
+		}
+	}
+	return ids
+}
+
 // newestFirst lists every job.
 func (m *manager) newestFirst() []*job {
 	m.mu.Lock()

@@ -72,6 +72,7 @@ type places struct {
 	netns    *netns.Pool
 	fs       *cowfs.Manager
 	faults   *faults
+	steps    *steps
 	slots    uint32
 	cpus     *cpuSpread
 	usual    limits // of a job that names none: what prepared places are made for
@@ -115,7 +116,9 @@ func (ps *places) keepReady(ctx context.Context) {
 			return
 		case <-ps.want:
 		}
+		under := ps.steps.begin("prepare a jail ahead", "")
 		p, err := ps.makeAhead(ctx)
+		ps.steps.end(under, err == nil)
 		if err != nil {
 			if ctx.Err() != nil {
 				return

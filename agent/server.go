@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,7 +168,7 @@ func (s *Server) drain(signals <-chan os.Signal) error {
 	case <-idle:
 		return nil
 	case <-timer.C:
-		return errors.New("jobs were still running when the agent stopped")
+		return fmt.Errorf("jobs were still running when the agent stopped: %s", strings.Join(s.jobs.unfinished(), ", "))
 	}
 }
 

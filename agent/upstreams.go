@@ -35,7 +35,7 @@ func (b *built) openLookups(c DNSConfig, egress *bpf.Egress) (lookup, error) {
 	if err != nil {
 		return lookup{}, err
 	}
-	b.back.Push("stop the resolver", func() error { r.Close(); return nil })
+	b.network.Push("stop the resolver", func() error { r.Close(); return nil })
 	b.resolv = conf.ForJail(netns.DNSAddress)
 	budget := resolver.DefaultBudget()
 	budget.Queries, budget.Names = c.Queries, c.Names

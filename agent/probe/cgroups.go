@@ -9,21 +9,27 @@ import (
 	"github.com/tolbooth-dev/tolbooth/jail/cgroup"
 )
 
+// groups are the control groups of this machine, and what they amount to.
+type groups struct {
+	cgroup.Support
+	layer Layer
+}
+
 // cgroupLayer tells whether limits can be set: memory, pids and cpu, wherever they sit.
-func cgroupLayer() (cgroup.Support, Layer) {
+func cgroupLayer() groups {
 	const fix = "give the agent a writable cgroup file system: root, and in Kubernetes a privileged container or a writable hostPath mount of /sys/fs/cgroup"
 	support, err := cgroup.Probe()
 	if err != nil {
-		return support, missing("cgroup", err.Error(), fix)
+		return groups{support, missing("cgroup", err.Error(), fix)}
 	}
 	if lack := support.Missing(); len(lack) > 0 {
-		return support, missing("cgroup", strings.Join(lack, "; "), "delegate the controllers memory, pids and cpu to the agent's group (systemd: Delegate=yes)")
+		return groups{support, missing("cgroup", strings.Join(lack, "; "), "delegate the controllers memory, pids and cpu to the agent's group (systemd: Delegate=yes)")}
 	}
 	found := "memory, pids and cpu on v2"
 	if support.Version != "v2" {
 		found = "memory, pids and cpu on v1; kill, freeze and membership on v2"
 	}
-	return support, ok("cgroup", found)
+	return groups{support, ok("cgroup", found)}
 }
 
 // birthLayer tries a child that is born in a v2 group.

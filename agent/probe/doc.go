@@ -7,7 +7,8 @@
 // language interpreters, which it asks for their version.
 //
 // Callers: `tolbooth doctor`, and the agent at start for /health and /v1/node. No privilege is needed: what a missing
-// one prevents is what the report says. Kernel: any. A probe takes a fraction of a second; the processes that it starts
+// one prevents is what the report says. Kernel: any. A probe takes a fraction of a second; one that the
+// kernel does not answer is given up after some seconds and stays behind in its thread (deadline.go). The processes that it starts
 // are reaped by it, so nothing else may reap children (wait4 with pid -1) meanwhile. Run may be called from many
 // goroutines.
 package probe

@@ -9,13 +9,20 @@ type Explainers struct{ notify, ptrace Layer }
 func FindExplainers() Explainers { return findExplainers(settings{root: "/"}) }
 
 func findExplainers(host settings) Explainers {
-	return Explainers{notify: unotifyLayer(host), ptrace: ptraceLayer(host)}
+	return Explainers{
+		notify: one("unotify", func() Layer { return unotifyLayer(host) }),
+		ptrace: one("ptrace", func() Layer { return ptraceLayer(host) }),
+	}
 }
 
 // Choose is how refused calls are heard of: "notify" or "ptrace". Wanted is the operator's choice, one of them or "auto" for
 // the better one that works; what was chosen by name is never replaced by the other.
 func (e Explainers) Choose(wanted string) (string, error) {
 	switch {
+	case e.notify.hung: // a kernel that loads no filter runs no jail, whoever explains
+		return "", fmt.Errorf("load a filter with a listener: %s; %s", e.notify.Why, e.notify.Fix)
+	case e.ptrace.hung:
+		return "", fmt.Errorf("seize a child: %s; %s", e.ptrace.Why, e.ptrace.Fix)
 	case wanted != "ptrace" && e.notify.OK:
 		return "notify", nil
 	case wanted != "notify" && e.ptrace.OK:

@@ -24,6 +24,14 @@ var namespaces = []struct {
 	{"cgroupns", unix.CLONE_NEWCGROUP, "user.max_cgroup_namespaces"},
 }
 
+func namespaceNames() []string {
+	var names []string
+	for _, ns := range namespaces {
+		names = append(names, ns.name)
+	}
+	return names
+}
+
 func namespaceLayers(host settings) []Layer {
 	layers := make([]Layer, 0, len(namespaces))
 	for _, ns := range namespaces {

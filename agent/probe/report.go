@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,8 @@ type Layer struct {
 	Why    string   `json:"why,omitzero"`   // what is missing, with the error of the kernel
 	Fix    string   `json:"fix,omitzero"`   // what to do about it
 	Needed []string `json:"needed"`         // jail modes that do not run without it
+
+	hung bool // the kernel did not answer
 }
 
 // Options say what to look at.
@@ -51,21 +54,27 @@ func run(ctx context.Context, o Options, host settings) Report {
 
 	r.Capabilities = capabilities()
 	r.add(capabilityLayer(r.Capabilities))
-	r.add(namespaceLayers(host)...)
-	r.add(seccompLayer(host))
+	r.add(ask(patience, func() []Layer { return namespaceLayers(host) }, namespaceNames()...)...)
+	r.add(one("seccomp", func() Layer { return seccompLayer(host) }))
 	if o.Explainers == nil {
 		found := findExplainers(host)
 		o.Explainers = &found
 	}
 	r.Layers = append(r.Layers, o.Explainers.layers()...)
-	support, cgroup := cgroupLayer()
-	r.Cgroup, r.Controllers = support.Version, support.Controllers
-	r.add(cgroup)
-	r.add(birthLayer())
-	trees := probeTrees(o.StateDir)
-	r.add(mountLayer(), pivotLayer(), overlayLayer(trees), baseLayer(trees), openat2Layer(), pidfdLayer())
-	r.add(networkLayers(o.Egress)...)
-	r.add(forwardLayer(host), landlockLayer(), coreSchedulingLayer(host), quotaLayer(trees), filesLayer())
+	groups, answered := within(patience, cgroupLayer)
+	if !answered {
+		groups.layer = unanswered("cgroup", patience)
+	}
+	r.Cgroup, r.Controllers = groups.Version, groups.Controllers
+	r.add(groups.layer)
+	r.add(one("clone-into-cgroup", birthLayer))
+	disk, answered := within(patience, func() trees { return probeTrees(o.StateDir) })
+	if !answered {
+		disk.err = fmt.Errorf("the kernel did not answer within %s", patience)
+	}
+	r.add(one("mount-api", mountLayer), one("pivot-root", pivotLayer), overlayLayer(disk), baseLayer(disk), openat2Layer(), pidfdLayer())
+	r.add(ask(patience, func() []Layer { return networkLayers(o.Egress) }, "connect-hooks", "ebpf-egress", "veth", "masquerade")...)
+	r.add(forwardLayer(host), landlockLayer(), one("core-scheduling", func() Layer { return coreSchedulingLayer(host) }), quotaLayer(disk), filesLayer())
 
 	r.Modes = modes(r.Layers)
 	r.Languages = <-languages
