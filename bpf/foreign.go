@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // ForeignPrograms names the BPF programs on a device's packet hooks that are not ours, each with its hook, such as "clsact
@@ -43,8 +44,8 @@ func ForeignPrograms(ifindex int) ([]string, error) {
 			}
 		}
 		on, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: h.attach})
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			continue
+		if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+			continue // a kernel below 6.6 knows no tcx, and calls the question invalid
 		}
 		if err != nil {
 			return nil, fmt.Errorf("query tcx %s programs of %s: %w", h.name, device.Attrs().Name, err)

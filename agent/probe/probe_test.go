@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 // With every privilege the report depends on the machine; what must hold is that each missing layer says why and what
 // to do, that it is quick, and (hosttest.Main) that nothing is left.
 func TestReportOfThisMachine(t *testing.T) {
+	hosttest.Filters(t)
 	state := filepath.Join(t.TempDir(), "not", "made", "yet")
 	start := time.Now()
 	r := Run(t.Context(), Options{StateDir: state})

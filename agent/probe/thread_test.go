@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tolbooth-dev/tolbooth/internal/hosttest"
 )
 
 // TestProbesNeverTakeTheMainThread: it does not end with the goroutine, and would keep what a probe did to it.
 func TestProbesNeverTakeTheMainThread(t *testing.T) {
+	hosttest.Filters(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
