@@ -237,3 +237,14 @@ func TestHealthOfANodeThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestHungJobsEndWithinTheDrain: jobs that hang in their start or at their end are given up before the drain gives up on them,
+// and all of the end fits into what docs/operators.md promises and the manifest's grace period allows for.
+func TestHungJobsEndWithinTheDrain(t *testing.T) {
+	if hurry >= endTime || endPatience+killTime >= endTime {
+		t.Errorf("a start ends after %s, a run after %s, the drain after %s", hurry, endPatience+killTime, endTime)
+	}
+	if all := endTime + answersTime + closeTime; all > 50*time.Second {
+		t.Errorf("the end may take %s", all)
+	}
+}
