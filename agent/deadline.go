@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -47,7 +48,11 @@ type returned[T any] struct {
 func within[T any](a attempt, name string, do func(context.Context) (T, error), late func(T) error) (T, error) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
-	under := a.steps.begin(name, a.job)
+	patient := hangs
+	if a.limit == 0 {
+		patient = math.MaxInt64 // that it takes long says nothing of the kernel
+	}
+	under := a.steps.add(&step{name: name, job: a.job, patient: patient, start: true})
 	done := make(chan returned[T], 1)
 	go func() {
 		r := call(ctx, do)

@@ -92,9 +92,17 @@ func TestRunCancelledWhileAStepHangs(t *testing.T) {
 		f := &faked{hang: "make tree", stuck: make(chan struct{})}
 		s := hungSpine(f)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(10*s.limit, func() { cancel(errors.New("asked to")) })
+		time.AfterFunc(10*s.limit, func() {
+			if list := s.steps.hanging(); len(list) > 0 {
+				t.Errorf("a job that may wait for another of its workspace counts as hanging: %+v", list)
+			}
+			cancel(errors.New("asked to"))
+		})
 		began := time.Now()
 		res := s.Run(ctx, w, &follow{})
+		if list := s.steps.hanging(); len(list) != 1 {
+			t.Errorf("left behind: %+v", list)
+		}
 		if took := time.Since(began); took != 10*s.limit+hurry {
 			t.Errorf("ended after %s", took)
 		}
