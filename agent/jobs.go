@@ -162,22 +162,28 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) error {
 	return s.answerJob(w, r, http.StatusOK, j)
 }
 
-// postSignal answers POST /v1/jobs/{id}/signal.
-func (s *Server) postSignal(w http.ResponseWriter, r *http.Request) error {
+// jobAndBody finds the job that a request changes, and decodes into v what it asks for.
+func (s *Server) jobAndBody(w http.ResponseWriter, r *http.Request, v any) (*job, error) {
 	if _, err := parameters(r); err != nil {
-		return err
+		return nil, err
 	}
 	j, err := s.jobs.Get(r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := s.readBody(w, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer b.Release()
+	return j, decodeJSON(b.data, v)
+}
+
+// postSignal answers POST /v1/jobs/{id}/signal.
+func (s *Server) postSignal(w http.ResponseWriter, r *http.Request) error {
 	var req api.Signal
-	if err := decodeJSON(b.data, &req); err != nil {
+	j, err := s.jobAndBody(w, r, &req)
+	if err != nil {
 		return err
 	}
 	signal := unix.SignalNum(req.Signal)

@@ -21,20 +21,9 @@ type live struct {
 // putNetwork answers PUT /v1/jobs/{id}/network: the body replaces the job's egress rules whole. When it is answered, the new
 // rules hold and no connection is left that they forbid.
 func (s *Server) putNetwork(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
-		return err
-	}
-	j, err := s.jobs.Get(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	b, err := s.readBody(w, r)
-	if err != nil {
-		return err
-	}
-	defer b.Release()
 	var req api.Network
-	if err := decodeJSON(b.data, &req); err != nil {
+	j, err := s.jobAndBody(w, r, &req)
+	if err != nil {
 		return err
 	}
 	rules, err := s.rules.network(req, j.meta.Mode)
