@@ -34,31 +34,39 @@ type Call struct {
 }
 
 // Receive waits for the next call. ErrGone: its caller was killed before it could be read; io.EOF: no process has the filter
-// any more.
+// any more. It waits in poll, since kernels such as 6.1 wait in the ioctl for ever once the last process is gone.
 func (l Listener) Receive() (Call, error) {
+	if err := l.await(); err != nil {
+		return Call{}, err
+	}
 	for {
 		n, err := receive(l.fd)
-		switch {
-		case err == nil:
+		switch err {
+		case nil:
 			call := Call{cbpf.Call{NR: uint32(n.data.nr), Arch: n.data.arch, Args: n.data.args}, n.id, int(n.pid)}
 			return call, nil
-		case err == unix.EINTR:
-		case err != unix.ENOENT:
-			return Call{}, fmt.Errorf("ioctl(SECCOMP_IOCTL_NOTIF_RECV): %w", err)
-		case l.hungUp():
-			return Call{}, io.EOF // from here on it would say ENOENT for ever
-		default:
+		case unix.EINTR:
+		case unix.ENOENT:
 			return Call{}, ErrGone
+		default:
+			return Call{}, fmt.Errorf("ioctl(SECCOMP_IOCTL_NOTIF_RECV): %w", err)
 		}
 	}
 }
 
-func (l Listener) hungUp() bool {
+// await returns once a call waits, or with io.EOF once none can come.
+func (l Listener) await() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(fds, 0)
-		if err != unix.EINTR {
-			return err != nil || n > 0 && fds[0].Revents&^unix.POLLIN != 0
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return fmt.Errorf("poll the filter's listener: %w", err)
+		case fds[0].Revents&unix.POLLIN != 0:
+			return nil
+		case fds[0].Revents != 0:
+			return io.EOF
 		}
 	}
 }
