@@ -129,7 +129,7 @@ func TestKilledWhileServed(t *testing.T) {
 	})
 }
 
-// TestKilledBeforeReceived: a call whose caller died before anyone looked is gone, and no end: others have the filter.
+// TestKilledBeforeReceived: a call whose caller died before anyone looked is passed over, and is no end: others have the filter.
 func TestKilledBeforeReceived(t *testing.T) {
 	listening(t, func(l Listener) {
 		victim := startCaller(t, 1)
@@ -141,8 +141,16 @@ func TestKilledBeforeReceived(t *testing.T) {
 			}
 		}
 		victim.kill(t)
-		if call, err := l.Receive(); !errors.Is(err, ErrGone) {
-			t.Errorf("%+v, %v", call, err)
+		next := startCaller(t, 2)
+		call := mustReceive(t, l)
+		if call.Args[0] != 2 {
+			t.Errorf("received %+v, want the living caller's", call)
+		}
+		if err := l.Refuse(call, unix.EDOM); err != nil {
+			t.Fatal(err)
+		}
+		if got := next.wait(t); got != "-33" {
+			t.Errorf("the living caller saw %q", got)
 		}
 	})
 }
