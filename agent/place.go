@@ -51,9 +51,17 @@ func (p *place) kill() error {
 // killPatience is how long killed processes may take to go. Only one stuck inside the kernel takes longer.
 const killPatience = 10 * time.Second
 
-// own makes the job's program the owner of a file, so that it can reopen it as /dev/stdin.
+// own makes the job's program the owner of its stdin, so that it can reopen it as /dev/stdin. Text needs none: anybody may
+// read it, and its owner could make it executable.
 func (p *place) own(f *os.File) error {
 	if f == nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("stat stdin: %w", err)
+	}
+	if info.Mode().IsRegular() {
 		return nil
 	}
 	return f.Chown(int(p.base()+jobUID), int(p.base()+jobGID))

@@ -35,7 +35,8 @@ func stdinFile(text []byte) (*os.File, error) {
 	return f, nil
 }
 
-// stdinMemory makes the file, which cannot be executed (a job may have denied itself that). Before Linux 6.3 it can.
+// stdinMemory makes the file, which cannot be executed (a job may have denied itself that): nobody may, and since the file is not
+// the job's own, nobody in the jail can change that.
 func stdinMemory() (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("stdin", flags|unix.MFD_NOEXEC_SEAL)
@@ -45,7 +46,12 @@ func stdinMemory() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create for stdin: %w", err)
 	}
-	return os.NewFile(uintptr(fd), "stdin"), nil
+	f := os.NewFile(uintptr(fd), "stdin")
+	if err := f.Chmod(0o444); err != nil { // before Linux 6.3 it is made executable
+		f.Close()
+		return nil, fmt.Errorf("fchmod of stdin: %w", err)
+	}
+	return f, nil
 }
 
 func fillSealed(f *os.File, text []byte) error {
