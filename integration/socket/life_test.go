@@ -155,3 +155,15 @@ func waitRunning(t *testing.T, a *harness.Agent, id string) {
 		}
 	}
 }
+
+// TestStdinIsReopened: programs that are told to read /dev/stdin open it anew; text stays as it is, whatever they try.
+func TestStdinIsReopened(t *testing.T) {
+	a := harness.Start(t, harness.Options{})
+	res := a.Run(api.JobRequest{
+		Command: []string{"sh", "-c", "cat /dev/stdin; cat; (echo no > /dev/stdin) 2>/dev/null || echo read-only"},
+		Stdin:   api.Stdin{Text: "twice\n"},
+	})
+	if res.Outcome != api.OutcomeOK || res.Stdout != "twice\ntwice\nread-only\n" {
+		t.Errorf("%s %s: %q %q", res.Outcome, res.Detail, res.Stdout, res.Stderr)
+	}
+}
