@@ -77,7 +77,7 @@ func (v *verdict) judge(event any) (wire.Exit, bool) {
 		}
 		return v.limit(e.cause), true
 	case initEnd:
-		return v.lost("init", errors.New("init was killed")), true
+		return v.initEnded(), true
 	case fault:
 		return v.lost(e.step, e.err), true
 	case *wire.Signal:
@@ -154,6 +154,19 @@ func (v *verdict) orLimit(exit wire.Exit) wire.Exit {
 		return v.lost("cgroup", err)
 	}
 	return exit
+}
+
+// initEnded tells why init, which does not end by itself, was killed. When memory is used up the kernel kills the whole jail with it,
+// and the notification of that may still be under way.
+func (v *verdict) initEnded() wire.Exit {
+	usage, err := v.group.Usage()
+	switch {
+	case err != nil:
+		return v.lost("cgroup", err)
+	case usage.OOMKills > v.before.OOMKills:
+		return v.limit(wire.CauseMemory)
+	}
+	return v.lost("init", errors.New("init was killed"))
 }
 
 // orphans counts what is alive in the group beside init. A zombie is not listed, whoever has yet to wait for it.
