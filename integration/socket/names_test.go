@@ -216,22 +216,7 @@ func TestNamesOfARunningJob(t *testing.T) {
 	echo(t, world, "203.0.113.11:80")
 	job, err := a.Client.Start(t.Context(), api.JobRequest{
 		ID: "named", Language: "python", Limits: api.Limits{Wall: api.Duration(time.Minute)},
-		Code: `
-import errno, socket, time
-def name(call):
-    try: call()
-    except socket.gaierror: return "NONAME"
-    except OSError as e: return errno.errorcode[e.errno]
-    return "ok"
-def until(addr):
-    while True:
-        try: s = socket.create_connection((addr, 80), 30)
-        except OSError: time.sleep(0.05)
-        else: return s
-def works(s):
-    s.send(b"x")
-    return s.recv(1) == b"x"
-def said(*words): print(*words, flush=True)
+		Code: connecting + `
 said("refused", name(lambda: socket.create_connection(("one.test", 80), 5)))
 one, two = until("one.test"), until("two.test")
 said("both", works(one), works(two))
@@ -241,18 +226,12 @@ said("one", name(lambda: one.recv(1)), name(lambda: socket.create_connection(("o
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(n api.Network) {
-		t.Helper()
-		if err := a.Client.SetNetwork(t.Context(), job.ID, n); err != nil {
-			t.Fatal(err)
-		}
-	}
 	printed(t, a, job.ID, "refused NONAME")
-	set(api.Network{Mode: "allow", Allow: []string{"*.test:80/tcp"}})
+	setNetwork(t, a, job.ID, api.Network{Mode: "allow", Allow: []string{"*.test:80/tcp"}})
 	printed(t, a, job.ID, "both True True")
-	set(api.Network{Mode: "allow", Allow: []string{"one.test:80"}})
+	setNetwork(t, a, job.ID, api.Network{Mode: "allow", Allow: []string{"one.test:80"}})
 	printed(t, a, job.ID, "two ECONNABORTED True NONAME EPERM")
-	set(api.Network{})
+	setNetwork(t, a, job.ID, api.Network{})
 	printed(t, a, job.ID, "one ECONNABORTED NONAME")
 	if _, err := a.Client.Wait(t.Context(), job.ID); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,35 @@ func echo(t *testing.T, w *harness.World, addr string) (accepted *atomic.Int64) 
 	return accepted
 }
 
+// connecting begins programs that tell how connections go while their rules change.
+const connecting = `
+import errno, socket, time
+def name(call):
+    try: call()
+    except socket.gaierror: return "NONAME"
+    except OSError as e: return errno.errorcode[e.errno]
+    return "ok"
+def until(addr):
+    while True:
+        try: s = socket.create_connection((addr, 80), 30)
+        except OSError: time.sleep(0.05)
+        else: return s
+def works(s):
+    s.send(b"x")
+    return s.recv(1) == b"x"
+def said(*words): print(*words, flush=True)
+`
+
+// setNetwork replaces the rules of a running job.
+func setNetwork(t *testing.T, a *harness.Agent, id string, n api.Network) {
+	t.Helper()
+	start := time.Now()
+	if err := a.Client.SetNetwork(t.Context(), id, n); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v in %v", n, time.Since(start))
+}
+
 // printed waits until the job has printed a line.
 func printed(t *testing.T, a *harness.Agent, id, line string) {
 	t.Helper()
@@ -61,21 +90,7 @@ func TestNetworkOfARunningJob(t *testing.T) {
 	echo(t, world, "10.88.0.2:80")
 	job, err := a.Client.Start(t.Context(), api.JobRequest{
 		ID: "live", Language: "python", Limits: api.Limits{Wall: api.Duration(time.Minute)},
-		Code: `
-import errno, socket, time
-def name(call):
-    try: call()
-    except OSError as e: return errno.errorcode[e.errno]
-    return "ok"
-def until(addr):
-    while True:
-        try: s = socket.create_connection((addr, 80), 30)
-        except OSError: time.sleep(0.05)
-        else: return s
-def works(s):
-    s.send(b"x")
-    return s.recv(1) == b"x"
-def said(*words): print(*words, flush=True)
+		Code: connecting + `
 said("refused", name(lambda: socket.create_connection(("10.88.0.1", 80), 5)))
 one, two = until("10.88.0.1"), until("10.88.0.2")
 said("both", works(one), works(two))
@@ -85,20 +100,12 @@ said("one", name(lambda: one.recv(1)), name(lambda: socket.create_connection(("1
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(n api.Network) {
-		t.Helper()
-		start := time.Now()
-		if err := a.Client.SetNetwork(t.Context(), job.ID, n); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%v in %v", n, time.Since(start))
-	}
 	printed(t, a, job.ID, "refused EPERM")
-	set(api.Network{Mode: "allow", Allow: []string{"10.88.0.0/24:80/tcp"}})
+	setNetwork(t, a, job.ID, api.Network{Mode: "allow", Allow: []string{"10.88.0.0/24:80/tcp"}})
 	printed(t, a, job.ID, "both True True")
-	set(api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80/tcp"}})
+	setNetwork(t, a, job.ID, api.Network{Mode: "allow", Allow: []string{"10.88.0.1:80/tcp"}})
 	printed(t, a, job.ID, "two ECONNABORTED True EPERM")
-	set(api.Network{})
+	setNetwork(t, a, job.ID, api.Network{})
 	printed(t, a, job.ID, "one ECONNABORTED EPERM")
 	done, err := a.Client.Wait(t.Context(), job.ID)
 	if err != nil {
