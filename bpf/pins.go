@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -61,7 +62,7 @@ func (p *Pins) Unpin(a netip.Addr) error {
 }
 
 // Idle is how long no packet went to or came from a pinned address through its pin; an address that is not pinned, or was
-// never used, has been idle since the node started.
+// never used, has been idle for ever.
 func (p *Pins) Idle(a netip.Addr) (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -70,6 +71,9 @@ func (p *Pins) Idle(a netip.Addr) (time.Duration, error) {
 	var pin egressPin
 	if err := p.egress.objects.TbPins.Lookup(p.key(a), &pin); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return 0, fmt.Errorf("look at the pin of %s: %w", a, err)
+	}
+	if pin.Used == 0 {
+		return math.MaxInt64, nil
 	}
 	return max(0, time.Duration(ts.Nano())-time.Duration(pin.Used)), nil
 }
