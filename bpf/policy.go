@@ -86,14 +86,22 @@ func (p Policy) check(max int) error {
 // nat64 is the well-known prefix of RFC 6052: a gateway sends such packets to the IPv4 address in the last 32 bits.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
+// Inside64 is the IPv4 address that a NAT64 gateway sends packets for dst to; false when it is not of the prefix.
+func Inside64(dst netip.Addr) (netip.Addr, bool) {
+	if !nat64.Contains(dst) {
+		return netip.Addr{}, false
+	}
+	all := dst.As16()
+	return netip.AddrFrom4([4]byte(all[12:])), true
+}
+
 // Allows is the verdict of the request's rules on one destination, as the programs give it once no reserved range has refused
 // it. port is 0 for ICMP.
 func (p Policy) Allows(dst netip.Addr, port uint16, protocol Protocols) bool {
 	dst = dst.Unmap()
 	forms := []netip.Addr{dst}
-	if nat64.Contains(dst) {
-		all := dst.As16()
-		forms = append(forms, netip.AddrFrom4([4]byte(all[12:])))
+	if inner, ok := Inside64(dst); ok {
+		forms = append(forms, inner)
 	}
 	named := func(rules []Rule) bool {
 		return slices.ContainsFunc(rules, func(r Rule) bool {

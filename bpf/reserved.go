@@ -106,9 +106,8 @@ func (e *Egress) Reserved(a netip.Addr) (bool, error) {
 	if rule != uint32(egressRuleRULE_ALLOW) {
 		return true, nil
 	}
-	if nat64.Contains(a) {
-		b := a.As16()
-		return e.Reserved(netip.AddrFrom4([4]byte(b[12:])))
+	if inner, ok := Inside64(a); ok {
+		return e.Reserved(inner)
 	}
 	return false, nil
 }

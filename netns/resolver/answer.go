@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
+
+	"github.com/tolbooth-dev/tolbooth/bpf"
 )
 
 // maxLinks bounds a chain of aliases.
@@ -82,20 +84,16 @@ func addressIn(rr dns.RR) (netip.Addr, bool) {
 	return addr.Unmap(), true
 }
 
-var (
-	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052: the last four bytes are an IPv4 address
-	shared = []netip.Prefix{
-		netip.MustParsePrefix("100.64.0.0/10"), // between carriers and their customers (RFC 6598)
-		netip.MustParsePrefix("198.18.0.0/15"), // tests inside one organisation (RFC 2544)
-		netip.MustParsePrefix("192.0.0.0/24"),  // protocol assignments
-	}
-)
+var shared = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), // between carriers and their customers (RFC 6598)
+	netip.MustParsePrefix("198.18.0.0/15"), // tests inside one organisation (RFC 2544)
+	netip.MustParsePrefix("192.0.0.0/24"),  // protocol assignments
+}
 
 // isInternal tells addresses that no public name has any business to have.
 func isInternal(a netip.Addr) bool {
-	if nat64.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
+	if inner, ok := bpf.Inside64(a); ok {
+		a = inner
 	}
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return true
